@@ -14,11 +14,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/compare"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/loop"
-	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -45,7 +45,7 @@ const (
 )
 
 // runRooms measures new positions with the settings of make up and two vwr replicas.
-func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
+func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: compare.Result{
 			Name: assignRow, What: "vwr gives positions to a crowd of new visitors, 1,000 clients", Unit: "CPU-µs per position",
 			Besides: "a program that makes one UpdateItem and one PutItem per visitor, without RPC", Must: 5,
 			Limits: map[string]float64{platform.VWR: 60},

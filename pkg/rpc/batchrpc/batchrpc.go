@@ -28,9 +28,9 @@ func ValidItems[I any](items []I, valid func(I) bool) bool {
 	return len(items) > 0 && len(items) <= MaxItems && !slices.ContainsFunc(items, func(it I) bool { return !valid(it) })
 }
 
-// Each calls handle once for each item, concurrently. result makes an item's result from its value
+// PerItem calls handle once for each item, concurrently. result makes an item's result from its value
 // or error, also concurrently. If either panics, the item gets errs.ErrInternal.
-func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
+func PerItem[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
 	results := make([]R, len(items))
 	answer := func(i int) {
 		defer func() { // interceptors do not see panics of other goroutines, which would end the process
@@ -53,10 +53,10 @@ func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Conte
 	return results
 }
 
-// Whole calls handle once with all items that convert accepts, unless there are none. handle
+// PerBatch calls handle once with all items that convert accepts, unless there are none. handle
 // returns one answer per converted item, in order; if it returns another number, all of these fail
 // with errs.ErrInternal. result makes an item's result from its answer or convert's error.
-func Whole[I, V, A, R any](
+func PerBatch[I, V, A, R any](
 	ctx context.Context, items []I, convert func(I) (V, error), handle func(context.Context, []V) []A, result func(A, error) R,
 ) []R {
 	values := make([]V, 0, len(items))

@@ -71,7 +71,7 @@ func TestEachKeepsTheOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, outcomes(batchrpc.Each(t.Context(), tc.items, parse, toResult)))
+			require.Equal(t, tc.want, outcomes(batchrpc.PerItem(t.Context(), tc.items, parse, toResult)))
 		})
 	}
 }
@@ -80,7 +80,7 @@ func TestEachRunsItemsConcurrently(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		batchrpc.Each(t.Context(), make([]string, 100), func(context.Context, string) (int, error) {
+		batchrpc.PerItem(t.Context(), make([]string, 100), func(context.Context, string) (int, error) {
 			time.Sleep(time.Second) // virtual time
 			return 0, nil
 		}, toResult)
@@ -97,8 +97,8 @@ func TestEachTurnsAPanicIntoTheItemsProblem(t *testing.T) {
 		return parse(ctx, s)
 	}
 	internal := outcome{Reason: "INTERNAL"}
-	require.Equal(t, []outcome{internal}, outcomes(batchrpc.Each(t.Context(), []string{"panic"}, handle, toResult)))
-	require.Equal(t, []outcome{{Value: 1}, internal}, outcomes(batchrpc.Each(t.Context(), []string{"1", "panic"}, handle, toResult)))
+	require.Equal(t, []outcome{internal}, outcomes(batchrpc.PerItem(t.Context(), []string{"panic"}, handle, toResult)))
+	require.Equal(t, []outcome{{Value: 1}, internal}, outcomes(batchrpc.PerItem(t.Context(), []string{"1", "panic"}, handle, toResult)))
 }
 
 func TestTogetherPassesOnlyConvertedItems(t *testing.T) {
@@ -126,7 +126,7 @@ func TestTogetherPassesOnlyConvertedItems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, outcomes(batchrpc.Whole(t.Context(), tc.items, convert, tc.handle, toResult)))
+			require.Equal(t, tc.want, outcomes(batchrpc.PerBatch(t.Context(), tc.items, convert, tc.handle, toResult)))
 		})
 	}
 }
@@ -138,7 +138,7 @@ func TestCall(t *testing.T) {
 		if len(in.items) == 0 {
 			return nil, unreachable
 		}
-		return &response{batchrpc.Each(ctx, in.items, parse, toResult)}, nil
+		return &response{batchrpc.PerItem(ctx, in.items, parse, toResult)}, nil
 	}
 	call := batchrpc.Call(method, func(items []string) *request { return &request{items} }, (*result).GetNumber)
 

@@ -49,7 +49,7 @@ func (f *fakeIngest) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ing
 	for _, item := range in.GetItems() {
 		f.add("Apply", item.GetCaller(), item)
 	}
-	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), f.apply, func(a *ingestv1.Applied, err error) *ingestv1.ApplyResult {
+	return &ingestv1.ApplyResponse{Results: batchrpc.PerItem(ctx, in.GetItems(), f.apply, func(a *ingestv1.Applied, err error) *ingestv1.ApplyResult {
 		if err != nil {
 			return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Problem{Problem: errs.ToProblem(err)}}
 		}

@@ -122,7 +122,7 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 		}
 		return out, nil
 	}
-	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, result)}, nil
+	return &ingestv1.ApplyResponse{Results: batchrpc.PerItem(ctx, in.GetItems(), s.apply, result)}, nil
 }
 
 // applySoldOut answers the items if all are valid applications to one sold-out promotion.

@@ -124,7 +124,7 @@ func paidByHand(p Payment, r Refund) int64 {
 	switch {
 	case r.Reason == reasonByHand:
 		return min(p.Unassigned(), r.Send)
-	case p.Hand-p.HandUsed >= r.Send:
+	case p.RefundedByHand-p.ByHandCounted >= r.Send:
 		return r.Send
 	default:
 		return 0

@@ -56,7 +56,7 @@ func failedByHand(debtID uuid.UUID, x ProviderRefund) DecideByHandFailure {
 		}
 		failed := holding[i]
 		failed.Status = RefundFailed
-		uncovered := max(0, p.HandUsed-(p.Hand-failed.Amount))
+		uncovered := max(0, p.ByHandCounted-(p.RefundedByHand-failed.Amount))
 		note := "a refund by hand has failed at the provider"
 		if x.Lost {
 			note = "the bank has given back what the lost dispute took"
@@ -69,7 +69,7 @@ func failedByHand(debtID uuid.UUID, x ProviderRefund) DecideByHandFailure {
 			if err != nil {
 				return nil, err
 			}
-			if after.Gen != r.Gen || after.Send != r.Send {
+			if after.KeyNumber != r.KeyNumber || after.Send != r.Send {
 				uncovered -= after.Send - r.Send
 				changes = append(changes, RefundChange{Refund: after})
 			}

@@ -12,14 +12,14 @@ import (
 // byHandOf returns a payment of 1000, all of which was captured, with a refund by hand "re" of 400.
 func byHandOf(used, goodwill int64) (Payment, Refund) {
 	p := paymentIn(Confirmed)
-	p.Captured, p.Refunded, p.Hand, p.HandUsed, p.Goodwill = p.Amount, 400, 400, used, goodwill
+	p.Captured, p.Refunded, p.RefundedByHand, p.ByHandCounted, p.Goodwill = p.Amount, 400, 400, used, goodwill
 	return p, Refund{ID: uuid.New(), Cause: ByHand, Request: "re", ProviderID: "re", Status: RefundDone, Amount: 400, Send: 400, Published: true}
 }
 
 func TestFailedByHandNeedsTheOthersToBeKnown(t *testing.T) {
 	t.Parallel()
 	decide := failedByHand(uuid.New(), ProviderRefund{ID: "re", Amount: 400, State: ProviderFailed})
-	covered := Refund{ID: uuid.New(), Cause: ByOperator, Status: RefundPending, Amount: 500, Send: 100, Gen: 2, FirstSent: now, LastSent: now}
+	covered := Refund{ID: uuid.New(), Cause: ByOperator, Status: RefundPending, Amount: 500, Send: 100, KeyNumber: 2, FirstSent: now, LastSent: now}
 	inDoubt := covered
 	inDoubt.DoubtAt = now
 	requested := Refund{ID: uuid.New(), Cause: ByHand, Request: "operator:k", Status: RefundRequested}
@@ -48,10 +48,10 @@ func TestFailedByHandNeedsTheOthersToBeKnown(t *testing.T) {
 				return
 			}
 			require.Equal(t, RefundFailed, changes[0].Refund.Status)
-			require.Equal(t, []int64{-400, -400, -400}, []int64{changes[0].Payment.AddRefunded, changes[0].Payment.AddHand, changes[0].Payment.AddHandUsed})
+			require.Equal(t, []int64{-400, -400, -400}, []int64{changes[0].Payment.AddRefunded, changes[0].Payment.AddRefundedByHand, changes[0].Payment.AddByHandCounted})
 			if c.sends > 0 {
 				require.Equal(t, c.sends, changes[1].Refund.Send)
-				require.Equal(t, c.other.Gen+1, changes[1].Refund.Gen, "another amount needs another key")
+				require.Equal(t, c.other.KeyNumber+1, changes[1].Refund.KeyNumber, "another amount needs another key")
 			}
 			if c.owed > 0 {
 				require.Equal(t, c.owed, changes[0].Payment.NewRefund.Amount)
@@ -73,13 +73,13 @@ func TestFailedByHandKeepsTheBooks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
 	for range 5000 {
 		p, failed := byHandOf(0, 0)
-		p.Hand += random.Int64N(300) // another refund by hand
-		p.Refunded = p.Hand
-		p.HandUsed = random.Int64N(p.Hand + 1)
-		p.Goodwill = random.Int64N(p.Hand - p.HandUsed + 1)
+		p.RefundedByHand += random.Int64N(300) // another refund by hand
+		p.Refunded = p.RefundedByHand
+		p.ByHandCounted = random.Int64N(p.RefundedByHand + 1)
+		p.Goodwill = random.Int64N(p.RefundedByHand - p.ByHandCounted + 1)
 		holding, covers := []Refund{failed}, int64(0)
 		for range random.IntN(3) {
-			cover := random.Int64N(p.HandUsed - covers + 1)
+			cover := random.Int64N(p.ByHandCounted - covers + 1)
 			r := Refund{ID: uuid.New(), Cause: ByUser, Status: []RefundStatus{RefundPending, RefundHeld}[random.IntN(2)], Amount: cover + 10, Send: 10}
 			if r.Status == RefundHeld && random.IntN(2) == 0 {
 				r.Reason = reasonByHand
@@ -89,7 +89,7 @@ func TestFailedByHandKeepsTheBooks(t *testing.T) {
 		changes, err := failedByHand(uuid.New(), ProviderRefund{ID: "re", Amount: 400, State: ProviderFailed})(p, holding, now)
 		require.NoError(t, err)
 		c := changes[0].Payment
-		hand, used := p.Hand+c.AddHand, p.HandUsed+c.AddHandUsed
+		hand, used := p.RefundedByHand+c.AddRefundedByHand, p.ByHandCounted+c.AddByHandCounted
 		require.GreaterOrEqual(t, used, int64(0))
 		require.LessOrEqual(t, used, hand)
 		after := map[uuid.UUID]Refund{}
@@ -109,8 +109,8 @@ func TestFailedByHandKeepsTheBooks(t *testing.T) {
 			owed += c.NewRefund.Amount
 			require.Positive(t, c.NewRefund.Amount)
 		}
-		require.Equal(t, -c.AddHandUsed, owed)
-		require.Equal(t, max(0, p.HandUsed-(p.Hand-400)), owed)
+		require.Equal(t, -c.AddByHandCounted, owed)
+		require.Equal(t, max(0, p.ByHandCounted-(p.RefundedByHand-400)), owed)
 	}
 }
 

@@ -54,10 +54,9 @@ type Change struct {
 	// nil: both are unchanged.
 	Disputed    *bool
 	EvidenceDue time.Time
-	// Captured is the new value of Payment.Captured; 0: unchanged. AddRefunded, AddHand, AddHandUsed
-	// and AddGoodwill are added to the payment's Refunded, Hand, HandUsed and Goodwill. Goodwill then
-	// shrinks to what HandUsed leaves.
-	Captured, AddRefunded, AddHand, AddHandUsed, AddGoodwill int64
+	// Captured is the new value of Payment.Captured; 0: unchanged. The others are added to the
+	// fields of Payment with these names. Goodwill then shrinks to what ByHandCounted leaves.
+	Captured, AddRefunded, AddRefundedByHand, AddByHandCounted, AddGoodwill int64
 	// Answer is stored under the payment's Idempotency-Keys; nil: the keys may be used again.
 	Answer *Answer
 }
@@ -396,7 +395,7 @@ const declineWrongAmount = "WRONG_AMOUNT"
 // refunded undoes a failed refund. The payment is REFUNDED while all captured money is refunded.
 func (p Payment) withMoney(refunded, hand, handUsed int64, note string) *Change {
 	c := &Change{
-		Status: p.Status, Note: note, AbortDue: p.AbortDue, CancelDue: p.CancelDue, Check: Keep, AddRefunded: refunded, AddHand: hand, AddHandUsed: handUsed,
+		Status: p.Status, Note: note, AbortDue: p.AbortDue, CancelDue: p.CancelDue, Check: Keep, AddRefunded: refunded, AddRefundedByHand: hand, AddByHandCounted: handUsed,
 	}
 	allRefunded := p.Captured > 0 && p.Refunded+refunded >= p.Captured
 	switch {

@@ -228,10 +228,10 @@ func (s *Service) Return(ctx context.Context, providerName string, params map[st
 
 // Cancel ends a user's payment of which nothing was charged, and releases its reference. Errors:
 // ErrNotFound, ErrInProgress (it is being charged), ErrAlreadyPaid.
-func (s *Service) Cancel(ctx context.Context, id uuid.UUID, userID string) (Shown, error) {
+func (s *Service) Cancel(ctx context.Context, id uuid.UUID, userID string) (View, error) {
 	after, err := s.store.Apply(ctx, id, givenUp(userID))
 	if err != nil {
-		return Shown{}, err
+		return View{}, err
 	}
 	if after.AbortDue {
 		s.tryRelease(ctx, after)

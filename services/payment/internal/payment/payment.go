@@ -113,10 +113,10 @@ type Payment struct {
 	DeclineCode string
 	// Captured is what the provider took, Refunded what it gave back, as far as this service knows.
 	Captured, Refunded int64
-	// Hand is the part of Refunded that a person gave back at the provider ("by hand"), HandUsed the
-	// part of Hand that counts for refunds and tickets, Goodwill a part of the rest that an operator has
-	// called so. A refund that the provider finds too large takes from Goodwill too.
-	Hand, HandUsed, Goodwill int64
+	// RefundedByHand is the part of Refunded that a person gave back at the provider ("by hand"),
+	// ByHandCounted the part of it that counts for refunds and tickets, Goodwill a part of the rest that
+	// an operator has called so. A refund that the provider finds too large takes from Goodwill too.
+	RefundedByHand, ByHandCounted, Goodwill int64
 	// ByHandRequested says that the ticket service has still to say which tickets money by hand was for;
 	// for a refund by hand, that it has to say so of what an operator has assigned.
 	// Only decisions about refunds get it.
@@ -178,7 +178,7 @@ func TokenDigest(token string) string {
 func (p Payment) Awaited() bool { return p.Status == Open && (p.Hinted || p.PaymentKey != "") }
 
 // Unassigned returns the part of Hand that counts for nothing yet: nobody knows what it was for.
-func (p Payment) Unassigned() int64 { return p.Hand - p.HandUsed - p.Goodwill }
+func (p Payment) Unassigned() int64 { return p.RefundedByHand - p.ByHandCounted - p.Goodwill }
 
 // Entry is one line of a payment's timeline: its status at a time, with a note.
 type Entry struct {
@@ -187,8 +187,8 @@ type Entry struct {
 	Note   string
 }
 
-// Shown is a payment with its timeline and its refunds, oldest first.
-type Shown struct {
+// View is a payment with its timeline and its refunds, oldest first.
+type View struct {
 	Payment  Payment
 	Timeline []Entry
 	Refunds  []Refund

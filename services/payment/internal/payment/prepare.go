@@ -123,18 +123,18 @@ func shortened(text string) string {
 }
 
 // Get returns the user's payment (for an operator: any) with timeline and refunds, or ErrNotFound.
-func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Shown, error) {
+func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (View, error) {
 	p, err := s.store.Show(ctx, id)
 	if err != nil {
-		return Shown{}, err
+		return View{}, err
 	}
 	if p.Payment.UserID != userID && !operator {
-		return Shown{}, ErrNotFound
+		return View{}, ErrNotFound
 	}
 	if rate := s.opts.EndpointRate(p.Payment.Provider); rate > 0 && p.Payment.Awaited() {
 		ahead, err := s.store.AheadOf(ctx, id)
 		if err != nil {
-			return Shown{}, err
+			return View{}, err
 		}
 		p.Wait = time.Duration(float64(ahead) / rate * float64(time.Second))
 	}
@@ -142,9 +142,9 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator
 }
 
 // ByReference returns the payments of a reference with timeline and refunds, oldest first.
-func (s *Service) ByReference(ctx context.Context, ref Reference) ([]Shown, error) {
+func (s *Service) ByReference(ctx context.Context, ref Reference) ([]View, error) {
 	ids, err := s.store.PaymentIDsByReference(ctx, ref)
-	list := make([]Shown, len(ids))
+	list := make([]View, len(ids))
 	for i := 0; i < len(ids) && err == nil; i++ {
 		list[i], err = s.store.Show(ctx, ids[i])
 	}
@@ -152,7 +152,7 @@ func (s *Service) ByReference(ctx context.Context, ref Reference) ([]Shown, erro
 }
 
 // ByOrderID returns the payment with a provider's order id; an empty list if there is none.
-func (s *Service) ByOrderID(ctx context.Context, orderID string) ([]Shown, error) {
+func (s *Service) ByOrderID(ctx context.Context, orderID string) ([]View, error) {
 	id, err := s.store.PaymentIDByOrderID(ctx, orderID)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
@@ -161,7 +161,7 @@ func (s *Service) ByOrderID(ctx context.Context, orderID string) ([]Shown, error
 		return nil, err
 	}
 	p, err := s.store.Show(ctx, id)
-	return []Shown{p}, err
+	return []View{p}, err
 }
 
 // IsOrderID reports whether an order id has the form of this service's order ids. Others come from

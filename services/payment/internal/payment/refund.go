@@ -129,9 +129,9 @@ type Refund struct {
 	// ErrAmountChanged, what it would have given back. Send is what the provider is asked to give back:
 	// Amount minus what a person has given back by hand.
 	Amount, Send int64
-	// Gen is the number of the current idempotency key at the provider, id#gen. FirstSent and LastSent
+	// KeyNumber is the number of the current idempotency key at the provider, id#gen. FirstSent and LastSent
 	// are times shortly before the first and the latest call with this key.
-	Gen                 int
+	KeyNumber           int
 	FirstSent, LastSent time.Time
 	// DoubtAt is the time of the latest call to the provider whose outcome is unknown; zero: there is
 	// no such call.

@@ -96,8 +96,8 @@ func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
 func sending(lease int64, keyLife, inFlight time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		switch {
-		case r.Gen == 0:
-			r.Gen, r.FirstSent = 1, now
+		case r.KeyNumber == 0:
+			r.KeyNumber, r.FirstSent = 1, now
 		case !now.Add(inFlight).Before(r.FirstSent.Add(keyLife)):
 			return nil, nil //nolint:nilnil // the key is too old
 		}
@@ -150,7 +150,7 @@ func absent(lease int64, askedAt time.Time, inFlight time.Duration, report Refun
 
 // withNewKey returns the refund with the next key, which no call has used.
 func (r Refund) withNewKey(now time.Time) Refund {
-	r.Gen++
+	r.KeyNumber++
 	r.FirstSent, r.LastSent, r.DoubtAt = now, now, time.Time{}
 	return r
 }
@@ -225,7 +225,7 @@ func refusedByProvider(lease int64, refusal RefundAnswer, report RefundReport) D
 	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		left := report.RefundableAmount()
 		tooMuch := refusal.State == ProviderTooMuch || !report.Disputed && left < r.Send // what a lost dispute took counts as given back by hand
-		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); tooMuch && covered > 0 {
+		if covered := min(r.Send, p.RefundedByHand-p.ByHandCounted, max(0, r.Send-left)); tooMuch && covered > 0 {
 			return coveredByHand(p, r, covered, now), nil
 		}
 		note := "refund refused by the provider"

@@ -15,7 +15,7 @@ var allRefunds = []RefundStatus{
 }
 
 func refundIn(status RefundStatus) Refund {
-	return Refund{Cause: ByUser, Status: status, Amount: 400, Send: 400, Lease: 3, Gen: 1, FirstSent: now, LastSent: now, ProviderID: "x"}
+	return Refund{Cause: ByUser, Status: status, Amount: 400, Send: 400, Lease: 3, KeyNumber: 1, FirstSent: now, LastSent: now, ProviderID: "x"}
 }
 
 // Each decision is tried in each status. If want has no entry for a status, nothing changes.
@@ -132,11 +132,11 @@ func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 	require.Nil(t, change, "it counts as forgotten")
 	change, err = absent(3, now.Add(59*time.Second), time.Minute, RefundReport{})(p, r, now.Add(59*time.Second))
 	require.NoError(t, err)
-	require.Equal(t, 1, change.Refund.Gen)
+	require.Equal(t, 1, change.Refund.KeyNumber)
 	require.Equal(t, time.Second, change.Wait)
 	change, err = absent(3, now.Add(time.Minute), time.Minute, RefundReport{})(p, r, now.Add(time.Minute))
 	require.NoError(t, err)
-	require.Equal(t, 2, change.Refund.Gen)
+	require.Equal(t, 2, change.Refund.KeyNumber)
 }
 
 // What the provider keeps refusing ends after three keys, and what it has trouble with after two hours,
@@ -151,7 +151,7 @@ func TestRepeatedRefusals(t *testing.T) {
 		require.NoError(t, err)
 		change, err = absent(3, at.Add(24*time.Hour), time.Minute, RefundReport{Captured: 1000})(p, change.Refund, at.Add(24*time.Hour))
 		require.NoError(t, err)
-		require.Equal(t, 2, change.Refund.Gen, "one error, long ago, is not enough")
+		require.Equal(t, 2, change.Refund.KeyNumber, "one error, long ago, is not enough")
 		for r.Status == RefundPending {
 			change, err := spent(3, time.Hour, KeptError{Code: "X", Trouble: trouble})(p, r, at)
 			require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestHeldInDoubt(t *testing.T) {
 	held := change.Refund
 	change, err = retried(nil)(p, held, now)
 	require.NoError(t, err)
-	require.Equal(t, r.Gen, change.Refund.Gen)
+	require.Equal(t, r.KeyNumber, change.Refund.KeyNumber)
 	require.Equal(t, r.DoubtAt, change.Refund.DoubtAt)
 	_, err = resolved(false, "paid")(p, held, now)
 	require.ErrorIs(t, err, errs.ErrUnavailable)
@@ -204,7 +204,7 @@ func TestHeldInDoubt(t *testing.T) {
 func TestRetryCallsNothingGoodwillThatMayEndTickets(t *testing.T) {
 	t.Parallel()
 	p, r := paymentIn(Confirmed), refundIn(RefundHeld)
-	p.Captured, p.Refunded, p.Hand, r.Reason = p.Amount, 300, 300, reasonByHand
+	p.Captured, p.Refunded, p.RefundedByHand, r.Reason = p.Amount, 300, 300, reasonByHand
 	for requested, goodwill := range map[bool]int64{false: 300, true: 0} {
 		p.ByHandRequested = requested
 		change, err := retried(nil)(p, r, now)

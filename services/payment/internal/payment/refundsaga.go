@@ -218,7 +218,7 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	callCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
 	answer, err := s.provider(p).Refund(callCtx, RefundCall{
-		OrderID: p.OrderID, Currency: p.Currency, PaymentKey: p.PaymentKey, ChargeID: p.ChargeID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.Gen),
+		OrderID: p.OrderID, Currency: p.Currency, PaymentKey: p.PaymentKey, ChargeID: p.ChargeID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.KeyNumber),
 		Amount: sent.Send, NotAfter: notAfter,
 	})
 	failpoint.Hit("payment.refund.after_provider")

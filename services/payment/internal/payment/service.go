@@ -147,7 +147,7 @@ type Reader interface {
 	Get(ctx context.Context, id uuid.UUID) (Payment, error)
 	// Show returns a payment with its timeline and refunds, or ErrNotFound. Payers poll it, so it uses
 	// no connections of the pool for charges.
-	Show(ctx context.Context, id uuid.UUID) (Shown, error)
+	Show(ctx context.Context, id uuid.UUID) (View, error)
 	// AheadOf returns how many payments the provider is asked about before an Awaited one.
 	AheadOf(ctx context.Context, id uuid.UUID) (int, error)
 	// PaymentIDsByReference returns the ids of the payments of a reference, oldest first.

@@ -25,7 +25,7 @@ type Settled struct {
 // one of its refunds, which are all that Refund.Holds. Money that a person gave back and that counts
 // for nothing yet may still be for anything, so it is not subtracted.
 func (p Payment) Left(refunds []Refund) int64 {
-	left := p.Captured - p.Refunded + p.Hand - p.HandUsed
+	left := p.Captured - p.Refunded + p.RefundedByHand - p.ByHandCounted
 	for _, r := range refunds {
 		switch r.Status { //nolint:exhaustive // the others are in Refunded, or give nothing back
 		case RefundPending, RefundHeld, RefundResolved:

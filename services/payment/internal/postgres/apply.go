@@ -64,7 +64,7 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 	n, err := q.UpdatePayment(ctx, db.UpdatePaymentParams{
 		ID: p.ID, SeenVersion: p.Version, SeenStatus: string(p.Status),
 		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, ReceiptUrl: after.ReceiptURL, DeclineCode: after.DeclineCode,
-		Captured: after.Captured, Refunded: after.Refunded, Hand: after.Hand, HandUsed: after.HandUsed, Goodwill: after.Goodwill, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
+		Captured: after.Captured, Refunded: after.Refunded, Hand: after.RefundedByHand, HandUsed: after.ByHandCounted, Goodwill: after.Goodwill, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
 		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
 		ProviderRef: after.Ref, PageUrl: after.PageURL, PageToken: after.Token, ExpiresAt: after.ExpiresAt, ChargedAt: optional(after.ChargedAt),
 		Attempt: int32(after.Attempt), NoCharge: after.NoCharge, KeptCode: after.KeptCode, ExtendAt: optional(after.ExtendAt), CancelDue: after.CancelDue, //nolint:gosec // a small number
@@ -111,9 +111,9 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	after.Version++
 	after.Captured = max(p.Captured, c.Captured)
 	after.Refunded += c.AddRefunded
-	after.Hand += c.AddHand
-	after.HandUsed += c.AddHandUsed
-	after.Goodwill = min(p.Goodwill+c.AddGoodwill, after.Hand-after.HandUsed)
+	after.RefundedByHand += c.AddRefundedByHand
+	after.ByHandCounted += c.AddByHandCounted
+	after.Goodwill = min(p.Goodwill+c.AddGoodwill, after.RefundedByHand-after.ByHandCounted)
 	for _, set := range []struct{ to, value *string }{
 		{&after.PaymentKey, &c.PaymentKey}, {&after.ChargeID, &c.ChargeID}, {&after.ReceiptURL, &c.ReceiptURL}, {&after.DeclineCode, &c.DeclineCode},
 		{&after.KeptCode, &c.KeptCode}, {&after.Ref, &c.Page.Ref}, {&after.PageURL, &c.Page.URL},
@@ -236,7 +236,7 @@ func toPayment(row db.Payment) payment.Payment {
 		UserID: row.UserID, EventID: row.EventID, Amount: row.Amount, Currency: row.Currency, Description: row.Description,
 		StatementSuffix: row.StatementSuffix, Email: row.Email, Provider: row.Provider, Mode: payment.Mode(row.Mode),
 		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, ReceiptURL: row.ReceiptUrl, DeclineCode: row.DeclineCode,
-		Captured: row.Captured, Refunded: row.Refunded, Hand: row.Hand, HandUsed: row.HandUsed, Goodwill: row.Goodwill, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
+		Captured: row.Captured, Refunded: row.Refunded, RefundedByHand: row.Hand, ByHandCounted: row.HandUsed, Goodwill: row.Goodwill, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
 		Ref: row.ProviderRef, PageURL: row.PageUrl, Token: row.PageToken, TokenSHA256: row.PageTokenSha256, ChargedAt: timeOf(row.ChargedAt), Attempt: int(row.Attempt),
 		NoCharge: row.NoCharge, KeptCode: row.KeptCode, ExtendAt: timeOf(row.ExtendAt), CancelDue: row.CancelDue,
 		AbortDue: row.AbortDue, Hinted: row.Hinted, Returned: row.Returned, Checks: int(row.Checks), Lease: row.Lease,

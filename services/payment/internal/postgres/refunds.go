@@ -113,7 +113,7 @@ func (s *Store) ApplyRefund(ctx context.Context, id uuid.UUID, decide payment.De
 		if err != nil {
 			return err
 		}
-		if p.Hand > 0 {
+		if p.RefundedByHand > 0 {
 			asked := db.ByHandRequestedParams{PaymentID: p.ID, Acts: r.Cause == payment.ByHand}
 			if p.ByHandRequested, err = q.ByHandRequested(ctx, asked); err != nil {
 				return err
@@ -164,7 +164,7 @@ func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p loc
 	}
 	update := db.UpdateRefundParams{
 		ID: r.ID, SeenStatus: string(before.Status), SeenLease: before.Lease, Status: string(r.Status), Amount: r.Amount, Send: r.Send,
-		Reason: r.Reason, Gen: int32(r.Gen), FirstSent: optional(r.FirstSent), LastSent: optional(r.LastSent), //nolint:gosec // a small number
+		Reason: r.Reason, Gen: int32(r.KeyNumber), FirstSent: optional(r.FirstSent), LastSent: optional(r.LastSent), //nolint:gosec // a small number
 		RefusedKeys: int32(r.RefusedKeys), RefusedAt: optional(r.RefusedAt), KeptCode: r.KeptCode, //nolint:gosec // a small number
 		DoubtAt: optional(r.DoubtAt), Excluded: excluded, ProviderID: text(r.ProviderID), PendingReason: r.PendingReason, Published: r.Published, AbortDue: r.AbortDue,
 		Attempts: int32(r.Attempts), LastError: r.LastError, Now: s.now(), //nolint:gosec // a small number
@@ -257,7 +257,7 @@ func (s *Store) PostponeRefund(ctx context.Context, r payment.Refund, wait time.
 func toRefund(row db.Refund) (payment.Refund, error) {
 	r := payment.Refund{
 		ID: row.ID, PaymentID: row.PaymentID, Provider: row.Provider, Cause: payment.Cause(row.Cause), Request: row.Request,
-		Reason: row.Reason, Status: payment.RefundStatus(row.Status), Amount: row.Amount, Send: row.Send, Gen: int(row.Gen),
+		Reason: row.Reason, Status: payment.RefundStatus(row.Status), Amount: row.Amount, Send: row.Send, KeyNumber: int(row.Gen),
 		FirstSent: timeOf(row.FirstSent), LastSent: timeOf(row.LastSent), DoubtAt: timeOf(row.DoubtAt), PendingReason: row.PendingReason, Published: row.Published,
 		RefusedKeys: int(row.RefusedKeys), RefusedAt: timeOf(row.RefusedAt), KeptCode: row.KeptCode,
 		AbortDue: row.AbortDue, Attempts: int(row.Attempts), Lease: row.Lease, LastError: row.LastError, CreatedAt: row.CreatedAt,

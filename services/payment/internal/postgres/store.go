@@ -95,16 +95,16 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, error) 
 	return toPayment(row.Payment), nil
 }
 
-func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
+func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.View, error) {
 	row, err := s.reads.GetPayment(ctx, id)
 	if err != nil {
-		return payment.Shown{}, notFound(err)
+		return payment.View{}, notFound(err)
 	}
 	rows, err := s.reads.Timeline(ctx, id)
 	if err != nil {
-		return payment.Shown{}, postgres.Err(err)
+		return payment.View{}, postgres.Err(err)
 	}
-	shown := payment.Shown{Payment: toPayment(row.Payment), Timeline: make([]payment.Entry, len(rows))}
+	shown := payment.View{Payment: toPayment(row.Payment), Timeline: make([]payment.Entry, len(rows))}
 	for i, r := range rows {
 		shown.Timeline[i] = payment.Entry{At: r.At, Status: payment.Status(r.Status), Note: r.Note}
 	}

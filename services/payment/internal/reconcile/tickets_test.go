@@ -36,7 +36,7 @@ func TestCompareTickets(t *testing.T) {
 		"whole": {change: []func(*sides){func(b *sides) {
 			b.here.Payment.Refunded, b.here.Payment.Status, b.there.Kept = 1000, payment.Refunded, 0
 		}}},
-		"by hand, unassigned": {change: []func(*sides){func(b *sides) { b.here.Payment.Refunded, b.here.Payment.Hand = 400, 400 }}},
+		"by hand, unassigned": {change: []func(*sides){func(b *sides) { b.here.Payment.Refunded, b.here.Payment.RefundedByHand = 400, 400 }}},
 		"free": {change: []func(*sides){func(b *sides) {
 			b.here.Payment.Amount, b.here.Payment.Captured, b.there.Paid, b.there.Kept = 0, 0, 0, 0
 		}}},

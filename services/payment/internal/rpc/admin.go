@@ -16,7 +16,7 @@ func (s *Server) FindPayments(ctx context.Context, in *paymentv1.FindPaymentsReq
 	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
 		return nil, err
 	}
-	var list []payment.Shown
+	var list []payment.View
 	var err error
 	if reference := in.GetReference(); reference != nil {
 		id, parseErr := uuid.Parse(reference.GetReferenceId())
@@ -37,12 +37,12 @@ func (s *Server) FindPayments(ctx context.Context, in *paymentv1.FindPaymentsReq
 	return out, nil
 }
 
-func toPaymentDetail(shown payment.Shown) *paymentv1.PaymentDetail {
+func toPaymentDetail(shown payment.View) *paymentv1.PaymentDetail {
 	p := shown.Payment
 	out := &paymentv1.PaymentDetail{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, ChargeId: p.ChargeID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
 		UserId: p.UserID, EventId: p.EventID, Provider: p.Provider, Status: string(p.Status), DeclineCode: p.DeclineCode, Amount: p.Amount,
-		Captured: p.Captured, Refunded: p.Refunded, ByHand: p.Hand, ByHandUsed: p.HandUsed, Goodwill: p.Goodwill,
+		Captured: p.Captured, Refunded: p.Refunded, ByHand: p.RefundedByHand, ByHandUsed: p.ByHandCounted, Goodwill: p.Goodwill,
 		Unassigned: p.Unassigned(), Currency: p.Currency, CreatedAt: timestamppb.New(p.CreatedAt),
 		ExpiresAt: timestamppb.New(p.ExpiresAt), DisputedAt: toTime(p.DisputedAt),
 		EvidenceDueAt: toTime(p.EvidenceDue), WarnedAt: toTime(p.WarnedAt), FraudType: p.FraudType, Timeline: make([]*paymentv1.TimelineEntry, len(shown.Timeline)),

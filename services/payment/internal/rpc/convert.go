@@ -58,7 +58,7 @@ func toConfirmed(a payment.Answer) *paymentv1.ConfirmResponse {
 	}
 }
 
-func toPayment(shown payment.Shown) *paymentv1.Payment {
+func toPayment(shown payment.View) *paymentv1.Payment {
 	p, timeline := shown.Payment, shown.Timeline
 	out := &paymentv1.Payment{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),

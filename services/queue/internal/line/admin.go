@@ -28,7 +28,7 @@ func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error
 	if err != nil {
 		return LineLoad{}, err
 	}
-	return LineLoad{Waiting: st.Waiting - st.WaitingGeneral(), Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
+	return LineLoad{Waiting: st.Waiting - st.WaitingGeneral(), Active: st.Active + st.PrevHolders, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
 
 // SaleClosed asks the ticket service whether the event's sale has ended. The vwr service calls it,

@@ -152,15 +152,15 @@ func (c *LineCache) observe(eventID string, s LineState, age time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m := &e.known
-	if s.Epoch < m.Epoch || s.Epoch == m.Epoch && (s.Rev < m.Rev || s.Rev == m.Rev && s.Now < m.AnsweredAt) {
+	if s.Epoch < m.Epoch || s.Epoch == m.Epoch && (s.Revision < m.Revision || s.Revision == m.Revision && s.Now < m.AnsweredAt) {
 		return
 	}
 	if s.Epoch != e.state.Epoch {
 		// The restored settings lack the blocked users, so read all settings again.
 		e.settingsTriedAt = time.Time{}
 	}
-	epochOrPauseChanged := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev || s.Paused != e.state.Paused
-	m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
+	epochOrPauseChanged := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.PrevEpoch != e.state.PrevEpoch || s.Paused != e.state.Paused
+	m.Epoch, m.Revision, m.AnsweredAt = s.Epoch, s.Revision, s.Now
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 	}

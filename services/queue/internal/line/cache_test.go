@@ -22,28 +22,28 @@ func TestCacheKeepsLatestState(t *testing.T) {
 	t.Parallel()
 	cache, _ := newTestCache()
 	require.Equal(t, KnownState{}, cache.Snapshot("ev"))
-	cache.Observe("ev", LineState{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
-	want := KnownState{Epoch: 5, Rev: 7, AnsweredAt: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
+	cache.Observe("ev", LineState{Epoch: 5, Revision: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
+	want := KnownState{Epoch: 5, Revision: 7, AnsweredAt: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
 	require.Equal(t, want, cache.Snapshot("ev"))
 	for name, late := range map[string]LineState{
-		"an older rev":    {Epoch: 5, Rev: 6, Now: 101, SettingsAt: 90, Threshold: 9},
-		"an older epoch":  {Epoch: 4, Rev: 99, Now: 101, SettingsAt: 90, Threshold: 9},
-		"an earlier time": {Epoch: 5, Rev: 7, Now: 99, SettingsAt: 90, Threshold: 9},
+		"an older rev":    {Epoch: 5, Revision: 6, Now: 101, SettingsAt: 90, Threshold: 9},
+		"an older epoch":  {Epoch: 4, Revision: 99, Now: 101, SettingsAt: 90, Threshold: 9},
+		"an earlier time": {Epoch: 5, Revision: 7, Now: 99, SettingsAt: 90, Threshold: 9},
 		"no line":         {Now: 200, Threshold: 9},
 	} {
 		cache.Observe("ev", late)
 		require.Equal(t, want, cache.Snapshot("ev"), name)
 	}
-	cache.Observe("ev", LineState{Epoch: 6, Rev: 0, Now: 50})
-	want.Epoch, want.Rev, want.AnsweredAt = 6, 0, 50
+	cache.Observe("ev", LineState{Epoch: 6, Revision: 0, Now: 50})
+	want.Epoch, want.Revision, want.AnsweredAt = 6, 0, 50
 	require.Equal(t, want, cache.Snapshot("ev"), "settings are remembered until the line has read them again")
 }
 
 func TestContactExpires(t *testing.T) {
 	t.Parallel()
 	cache, clock := newTestCache()
-	cache.Observe("a", LineState{Epoch: 1, Rev: 1, Now: 1})
-	cache.Observe("b", LineState{Epoch: 1, Rev: 1, Now: 1})
+	cache.Observe("a", LineState{Epoch: 1, Revision: 1, Now: 1})
+	cache.Observe("b", LineState{Epoch: 1, Revision: 1, Now: 1})
 	clock.Advance(30 * time.Second)
 	cache.RecordContact("b")
 	cache.RecordContact("made up")
@@ -60,16 +60,16 @@ func TestIdleTime(t *testing.T) {
 	t.Parallel()
 	cache, clock := newTestCache()
 	cache.RecordContact("ev")
-	cache.Observe("ev", LineState{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
+	cache.Observe("ev", LineState{Epoch: 1, Revision: 1, Now: 1, Waiting: 1})
 	clock.Advance(time.Hour)
 	require.Zero(t, cache.idleTime("ev"), "somebody waits")
-	cache.Observe("ev", LineState{Epoch: 1, Rev: 2, Now: 2})
+	cache.Observe("ev", LineState{Epoch: 1, Revision: 2, Now: 2})
 	clock.Advance(time.Minute)
 	require.Equal(t, time.Minute, cache.idleTime("ev"))
 	cache.RecordContact("ev")
 	require.Zero(t, cache.idleTime("ev"))
 	clock.Advance(2 * time.Minute)
-	cache.Observe("ev", LineState{Epoch: 1, Rev: 3, Now: 3})
+	cache.Observe("ev", LineState{Epoch: 1, Revision: 3, Now: 3})
 	require.Equal(t, 2*time.Minute, cache.idleTime("ev"))
 }
 
@@ -80,7 +80,7 @@ func TestWatchSendsEveryEpoch(t *testing.T) {
 
 func watchersSeeEveryEpoch(t *testing.T) {
 	cache, _ := newTestCache()
-	cache.Observe("a", LineState{Epoch: 1, Rev: 1, Now: 1})
+	cache.Observe("a", LineState{Epoch: 1, Revision: 1, Now: 1})
 	got := make(chan []LineUpdate, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -91,21 +91,21 @@ func watchersSeeEveryEpoch(t *testing.T) {
 		})
 	}()
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 1}}, <-got)
-	cache.Observe("a", LineState{Epoch: 1, Rev: 2, Now: 2}) // a new Rev alone is not sent to gateways
-	cache.Observe("b", LineState{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
+	cache.Observe("a", LineState{Epoch: 1, Revision: 2, Now: 2}) // a new Rev alone is not sent to gateways
+	cache.Observe("b", LineState{Epoch: 3, Revision: 1, Now: 2, PauseUntil: 30})
 	require.Equal(t, []LineUpdate{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
-	cache.Observe("a", LineState{Epoch: 2, Rev: 0, Now: 3})
+	cache.Observe("a", LineState{Epoch: 2, Revision: 0, Now: 3})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2}}, <-got)
 	// The line was opened as new, and is then found to have been lost.
-	cache.Observe("a", LineState{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40})
+	cache.Observe("a", LineState{Epoch: 2, Revision: 0, Now: 4, PauseUntil: 40})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
 	cache.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
 	// A new report with the same status is not sent to watchers.
 	cache.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})
 	// An older report is not sent either.
-	cache.Observe("a", LineState{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
-	cache.Observe("a", LineState{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
+	cache.Observe("a", LineState{Epoch: 2, Revision: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
+	cache.Observe("a", LineState{Epoch: 2, Revision: 1, Now: 6, PauseUntil: 40})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
 	quiet := time.Now()
 	require.Empty(t, <-got, "a beat when nothing changes")
@@ -117,7 +117,7 @@ func watchersSeeEveryEpoch(t *testing.T) {
 func TestCachedStateExpires(t *testing.T) {
 	t.Parallel()
 	cache, clock := newTestCache()
-	cache.Observe("ev", LineState{Epoch: 1, Rev: 1, Now: 100})
+	cache.Observe("ev", LineState{Epoch: 1, Revision: 1, Now: 100})
 	clock.Advance(maxStateAge - time.Millisecond)
 	s, ok := cache.findOrCreateEntry("ev").currentState(clock.Now())
 	require.True(t, ok)
@@ -131,9 +131,9 @@ func TestCachedStateExpires(t *testing.T) {
 func TestCacheAcceptsStateAfterClockWentBack(t *testing.T) {
 	t.Parallel()
 	cache, _ := newTestCache()
-	cache.Observe("ev", LineState{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
-	cache.Observe("ev", LineState{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
-	require.Equal(t, KnownState{Epoch: 5, Rev: 8, AnsweredAt: 500}, cache.Snapshot("ev"))
-	cache.Observe("ev", LineState{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
+	cache.Observe("ev", LineState{Epoch: 5, Revision: 7, Now: 10_000, Waiting: 1})
+	cache.Observe("ev", LineState{Epoch: 5, Revision: 8, Now: 500, Waiting: 2})
+	require.Equal(t, KnownState{Epoch: 5, Revision: 8, AnsweredAt: 500}, cache.Snapshot("ev"))
+	cache.Observe("ev", LineState{Epoch: 5, Revision: 8, Now: 600, Waiting: 2})
 	require.Equal(t, int64(600), cache.Snapshot("ev").AnsweredAt)
 }

@@ -196,7 +196,7 @@ func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []i
 	}
 	var visitors []Visitor
 	for k, i := range indexes {
-		if outcomes[k].Standing == Waiting && !reqs[i].heartbeat && !outcomes[k].Entitled && claims[k].Entitled == EntitlementUnknown {
+		if outcomes[k].State == Waiting && !reqs[i].heartbeat && !outcomes[k].Entitled && claims[k].Entitled == EntitlementUnknown {
 			visitors = append(visitors, reqs[i].Visitor)
 		}
 	}

@@ -85,7 +85,7 @@ type Ticket struct {
 // store uses it to detect that Redis lost data, and to restore the line's settings. The zero value
 // means that nothing is known.
 type KnownState struct {
-	Epoch, Rev int64
+	Epoch, Revision int64
 	// AnsweredAt is when the line last answered. SettingsAt is when its settings were read. Both are
 	// Redis's time in epoch milliseconds, 0 = never.
 	AnsweredAt, SettingsAt int64
@@ -97,25 +97,25 @@ type KnownState struct {
 
 // LineState is the state of a line, which every call of the store returns; zero without a line.
 type LineState struct {
-	Epoch, Rev int64
+	Epoch, Revision int64
 	// Now is Redis's time. PauseUntil is the end of the recovery. Both are epoch milliseconds.
 	Now, PauseUntil int64
-	Fresh           bool // the call that returns this has begun the epoch
-	// Waiting counts the waiters, Active the slot holders of this epoch. Old counts slot holders of
+	BegunNow        bool // the call that returns this has begun the epoch
+	// Waiting counts the waiters, Active the slot holders of this epoch. PrevHolders counts slot holders of
 	// the ended epoch without contact since then. Parked counts absent waiters whose places are kept.
-	Waiting, Active, Old, Parked int64
-	Threshold                    int64
-	Paused                       bool // paused by an operator
+	Waiting, Active, PrevHolders, Parked int64
+	Threshold                            int64
+	Paused                               bool // paused by an operator
 	// SettingsAt is when the settings were read (0 = never, so that nobody is admitted). SlotMS is the
 	// length of a slot. ClosesAt is the end of the sale (0 = none).
 	SettingsAt, SlotMS, ClosesAt int64
 	// Admitted is the total number of admissions. Arrived is how many visitors joined with a position
 	// of the latest tier-1 round.
 	Admitted, Arrived int64
-	// Prev is the previous epoch, whose slot holders keep their slots during recovery; 0 = unknown.
-	Prev int64
-	Sale Sale  // the latest sale report that any replica passed to the line
-	Lost int64 // by how many ms outages of the ticket service have extended slots
+	// PrevEpoch is the previous epoch, whose slot holders keep their slots during recovery; 0 = unknown.
+	PrevEpoch  int64
+	Sale       Sale  // the latest sale report that any replica passed to the line
+	ExtendedMS int64 // by how many ms outages of the ticket service have extended slots
 	// Pending is the number of operators' acts in force that the ticket service has not stored yet.
 	Pending int64
 	// Entitled is how many waiters are in the set of users with an entitlement. After the presale that
@@ -126,7 +126,7 @@ type LineState struct {
 func (s LineState) Exists() bool { return s.Epoch > 0 }
 
 // Members counts all visitors of the line.
-func (s LineState) Members() int64 { return s.Waiting + s.Active + s.Old + s.Parked }
+func (s LineState) Members() int64 { return s.Waiting + s.Active + s.PrevHolders + s.Parked }
 
 // Recovering reports whether the line is recovering from a loss of data. Until the recovery ends,
 // entry tokens of the previous epoch may restore their slots.
@@ -135,7 +135,7 @@ func (s LineState) Recovering() bool { return s.Now < s.PauseUntil }
 // AcceptsEpoch reports whether tokens of an epoch are valid: those of the current epoch and, while
 // the line recovers, of the previous one.
 func (s LineState) AcceptsEpoch(epoch int64) bool {
-	return epoch == s.Epoch || s.Recovering() && epoch >= s.Prev && epoch < s.Epoch
+	return epoch == s.Epoch || s.Recovering() && epoch >= s.PrevEpoch && epoch < s.Epoch
 }
 
 func (s LineState) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
@@ -208,9 +208,9 @@ func (s LineState) ShopAway() bool {
 // while the ticket service does not answer, so that slots do not run out meanwhile.
 func (s LineState) slotClock() int64 {
 	if s.Sale.Status == NoSale {
-		return s.Now - s.Lost
+		return s.Now - s.ExtendedMS
 	}
-	return min(s.Now, s.Sale.At) - s.Lost
+	return min(s.Now, s.Sale.At) - s.ExtendedMS
 }
 
 // PlaceClaim asks the store for a visitor's slot; without one, for a free slot; else for the place.
@@ -246,12 +246,12 @@ type EntitlementAnswer struct {
 	Entitled bool
 }
 
-// VisitorStanding is a visitor's state in a line: unknown, waiting, in a slot, or refused.
-type VisitorStanding int
+// VisitorState is a visitor's state in a line: unknown, waiting, in a slot, or refused.
+type VisitorState int
 
 // The states of a visitor in a line. NotInLine: neither waiting nor in a slot, as all after a sale.
 const (
-	NotInLine VisitorStanding = iota
+	NotInLine VisitorState = iota
 	Waiting
 	Inside
 	// PassTaken means that another user has joined with the visitor's tier-1 position. PassMissing
@@ -267,11 +267,11 @@ const (
 
 // ClaimOutcome is the store's answer to a PlaceClaim: the visitor's place or slot.
 type ClaimOutcome struct {
-	Standing VisitorStanding
-	// Ahead and Score (µs) are set if Standing is Waiting.
+	State VisitorState
+	// Ahead and Score (µs) are set if State is Waiting.
 	Ahead, Score int64
 	Entitled     bool // the waiter is in the set of users with an entitlement
-	// SlotID and End, its expiry (epoch ms), are set if Standing is Inside. Claimed: the holder learns
+	// SlotID and End, its expiry (epoch ms), are set if State is Inside. Claimed: the holder learns
 	// of the slot for the first time by this answer. Entered: this call has assigned the slot.
 	SlotID  string
 	End     int64

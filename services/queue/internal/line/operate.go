@@ -77,7 +77,7 @@ func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOvervie
 		}
 	}
 	o := LineOverview{
-		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
+		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.PrevHolders, Threshold: st.Threshold,
 		AdmittedPerMinute: s.cache.admittedPerMinute(eventID), Epoch: st.Epoch, Pauses: st.Pauses(), Sale: st.SaleStatus(), WaitingGeneral: st.WaitingGeneral(),
 		Durable: st.Pending == 0,
 	}

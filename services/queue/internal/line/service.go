@@ -261,7 +261,7 @@ func (s *Service) claimOf(r PlaceRequest, join bool) PlaceClaim {
 }
 
 func (s *Service) answerOf(r PlaceRequest, state LineState, o ClaimOutcome, title TitleAndArtist) PlaceAnswer {
-	switch o.Standing {
+	switch o.State {
 	case Inside:
 		return s.holderAnswer(r, state, o, title)
 	case Waiting:
@@ -285,7 +285,7 @@ func (s *Service) answerOf(r PlaceRequest, state LineState, o ClaimOutcome, titl
 func (s *Service) basePlace(eventID string, state LineState, title TitleAndArtist) Place {
 	p := Place{
 		Sale: state.SaleStatus(), Paused: state.Paused,
-		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: title.Title, Artist: title.Artist,
+		Active: state.Active + state.PrevHolders, Threshold: state.Threshold, QueueSize: state.Waiting, Title: title.Title, Artist: title.Artist,
 	}
 	if state.BeforeGeneral() {
 		p.GeneralOpensAt = state.Sale.OpensAt

@@ -60,7 +60,7 @@ func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots [
 		failVerdicts(err, ended, out)
 		return nil
 	}
-	if now.Epoch != st.Epoch || now.Lost != st.Lost {
+	if now.Epoch != st.Epoch || now.ExtendedMS != st.ExtendedMS {
 		if _, err := s.verifyAgainstState(ctx, eventID, now, slots, ended, out); err != nil {
 			failVerdicts(err, ended, out) // the verdicts on the other slots stay valid
 		}
@@ -121,9 +121,9 @@ func (s *Service) restoreSlots(ctx context.Context, eventID string, slots []Slot
 		s.cache.Observe(eventID, st)
 		for k, i := range chunk {
 			switch {
-			case outcomes[k].Standing == Inside && outcomes[k].SlotID == slots[i].SlotID:
+			case outcomes[k].State == Inside && outcomes[k].SlotID == slots[i].SlotID:
 				out[i].Active = true
-			case outcomes[k].Standing == Blocked: // the slot will not be restored
+			case outcomes[k].State == Blocked: // the slot will not be restored
 			case st.Recovering():
 				out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
 			}

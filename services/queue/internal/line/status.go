@@ -150,13 +150,13 @@ func (s *Service) answerFromMember(r PlaceRequest, st lineView, q MemberQuery, m
 	if m.SlotID != r.Entry.SlotID || end <= st.Now {
 		return PlaceAnswer{}, false
 	}
-	return s.holderAnswer(r, st.LineState, ClaimOutcome{Standing: Inside, SlotID: m.SlotID, End: end}, st.title), true
+	return s.holderAnswer(r, st.LineState, ClaimOutcome{State: Inside, SlotID: m.SlotID, End: end}, st.title), true
 }
 
 // slotEnd converts the stored end of a slot, which is in the time of slotClock, to Redis's time
 // (ms). No slot ends later than its sale. lua/prelude.lua has the same rule.
 func (s LineState) slotEnd(stored int64) int64 {
-	at, slotClock := stored+s.Lost, s.slotClock()
+	at, slotClock := stored+s.ExtendedMS, s.slotClock()
 	if stored > slotClock && (s.ShopAway() || at <= s.Now) {
 		at = s.Now + stored - slotClock
 	}

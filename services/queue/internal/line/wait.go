@@ -54,7 +54,7 @@ func (p *rateEstimator) followThreshold(s LineState) {
 	case s.Threshold == oldThreshold:
 	case oldThreshold == 0:
 		p.since = 0
-	case s.Active+s.Old >= min(oldThreshold, s.Threshold):
+	case s.Active+s.PrevHolders >= min(oldThreshold, s.Threshold):
 		p.rate *= float64(s.Threshold) / float64(oldThreshold)
 	}
 }
@@ -70,7 +70,7 @@ func (p *rateEstimator) estimateWait(position int64, s LineState, opensAt int64)
 		return 0
 	}
 	var freeSlotWait int64
-	if position <= s.Threshold-s.Active-s.Old {
+	if position <= s.Threshold-s.Active-s.PrevHolders {
 		freeSlotWait = max(position/50, 5)
 	}
 	if scheduled && freeSlotWait > 0 {

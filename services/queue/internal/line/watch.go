@@ -58,7 +58,7 @@ func (c *LineCache) changesSince(seen uint64) ([]LineUpdate, uint64, <-chan stru
 		e.mu.Lock()
 		if e.change > seen {
 			out = append(out, LineUpdate{
-				EventID: id, Epoch: e.state.Epoch, Prev: e.state.Prev, PauseUntil: e.state.PauseUntil, Sale: e.status, Paused: e.state.Paused,
+				EventID: id, Epoch: e.state.Epoch, Prev: e.state.PrevEpoch, PauseUntil: e.state.PauseUntil, Sale: e.status, Paused: e.state.Paused,
 			})
 		}
 		e.mu.Unlock()

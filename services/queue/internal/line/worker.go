@@ -284,8 +284,8 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 			return true
 		}
 		s.cache.Observe(eventID, st)
-		if st.Fresh {
-			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
+		if st.BegunNow {
+			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.PrevHolders)
 		}
 		s.meter.SetFigures(eventID, figuresOf(st, result))
 		s.meter.AddAdmissions(eventID, result.Admitted)
@@ -301,7 +301,7 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 // waiting for the ticket service, since that is asked about it rarely or not at all.
 func figuresOf(st LineState, t AdmissionResult) Figures {
 	return Figures{
-		Waiting: st.Waiting, WaitingGeneral: st.WaitingGeneral(), Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
+		Waiting: st.Waiting, WaitingGeneral: st.WaitingGeneral(), Active: st.Active + st.PrevHolders, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
 		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent, Away: st.ShopAway() && st.Members() > 0, Pending: st.Pending,
 	}
 }

@@ -41,14 +41,14 @@ func TestActsAreInForceUntilTicketHasThem(t *testing.T) {
 	require.Equal(t, f.clock().UnixMicro(), threshold.Act)
 	require.Equal(t, []int64{threshold.Act + 1, threshold.Act + 2, threshold.Act + 3}, []int64{pause.Act, block.Act, unblock.Act}, "in order")
 	f.requirePending(threshold, pause, block, unblock)
-	require.Equal(t, line.Blocked, f.status("in").Standing)
+	require.Equal(t, line.Blocked, f.status("in").State)
 
 	f.advance(time.Second)
 	st := f.apply(line.Settings{Threshold: ptr(2), Blocked: []string{"friend", "bot"}})
 	require.Equal(t, []any{int64(5), true}, []any{st.Threshold, st.Paused}, "ticket's settings do not have them yet")
-	require.Equal(t, line.NotInLine, f.status("friend").Standing)
+	require.Equal(t, line.NotInLine, f.status("friend").State)
 	for _, user := range []string{"in", "bot"} {
-		require.Equal(t, line.Blocked, f.status(user).Standing)
+		require.Equal(t, line.Blocked, f.status(user).State)
 	}
 
 	laterAct := f.act(line.SettingsChange{Threshold: ptr(6)})
@@ -57,7 +57,7 @@ func TestActsAreInForceUntilTicketHasThem(t *testing.T) {
 	f.advance(time.Second)
 	st = f.apply(line.Settings{Threshold: ptr(5)})
 	require.Equal(t, []any{int64(6), false}, []any{st.Threshold, st.Paused})
-	require.Equal(t, line.NotInLine, f.status("in").Standing)
+	require.Equal(t, line.NotInLine, f.status("in").State)
 }
 
 // A replica that has cached older settings does not undo an act.

@@ -36,7 +36,7 @@ func TestTicksAdmitInOrder(t *testing.T) {
 	require.Equal(t, []int64{20, 230, 230}, []int64{st.Waiting, st.Active, st.Admitted})
 
 	o := f.status("u-0")
-	require.Equal(t, line.Inside, o.Standing)
+	require.Equal(t, line.Inside, o.State)
 	require.True(t, o.Claimed, "the holder hears of the slot now")
 	require.False(t, f.status("u-0").Claimed)
 }
@@ -63,7 +63,7 @@ func TestReplicasKeepBatchAndThreshold(t *testing.T) {
 					ticked.Add(did.Admitted)
 					_, out, err := f.store.Check(f.ctx(), f.event, known, []line.PlaceClaim{{UserID: fmt.Sprintf("n-%d-%d-%d", f.clock().Unix(), r, i), Join: true}})
 					failures[r] = errors.Join(failures[r], err)
-					if err == nil && out[0].Standing == line.Inside {
+					if err == nil && out[0].State == line.Inside {
 						in.Add(1)
 					}
 				}
@@ -97,10 +97,10 @@ func TestAbsentWaitersAreParkedAndReturn(t *testing.T) {
 	require.True(t, f.release("in", in.SlotID))
 	f.live(time.Second, "b", "c")
 	require.Equal(t, []string{"gone"}, f.set("parked"), "16 s without a sign")
-	require.Equal(t, line.Inside, f.status("b").Standing, "the slot went to the next present one")
+	require.Equal(t, line.Inside, f.status("b").State, "the slot went to the next present one")
 
 	back := f.status("gone")
-	require.Equal(t, line.Waiting, back.Standing)
+	require.Equal(t, line.Waiting, back.State)
 	require.Equal(t, gone.Score, back.Score)
 	require.Equal(t, int64(0), back.Ahead, "before c")
 	require.Empty(t, f.set("parked"))
@@ -116,7 +116,7 @@ func TestReturningWaiterEntersFreeSlot(t *testing.T) {
 	f.tick()
 	require.Equal(t, []string{"gone"}, f.set("parked"))
 	back := f.status("gone")
-	require.Equal(t, line.Inside, back.Standing)
+	require.Equal(t, line.Inside, back.State)
 	require.True(t, back.Claimed)
 }
 

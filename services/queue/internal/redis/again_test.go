@@ -37,7 +37,7 @@ func (c *crowd) presentOldTickets(pick func(v *visitor) *line.Ticket) {
 
 func (c *crowd) gotAgain(v *visitor, o line.ClaimOutcome) {
 	c.t.Helper()
-	if o.Standing == line.NotInLine {
+	if o.State == line.NotInLine {
 		return
 	}
 	if v.again++; v.again > c.losses {

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"urr.guru/pkg/compare"
+	"urr.guru/pkg/compare/comparetest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
-	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/rounds/roundstest"
 	"urr.guru/services/queue/internal/line"
 	"urr.guru/services/queue/internal/redis"
 )
@@ -79,8 +79,8 @@ func (s benchServer) joinMany(ctx context.Context, event string, n int, tier1 fu
 		_, out, err = s.store.Check(ctx, event, line.KnownState{}, claims)
 	}
 	for _, o := range out {
-		if o.Standing != line.Waiting {
-			return fmt.Errorf("a visitor who joined does not wait: %d", o.Standing)
+		if o.State != line.Waiting {
+			return fmt.Errorf("a visitor who joined does not wait: %d", o.State)
 		}
 	}
 	return err
@@ -116,7 +116,7 @@ func BenchmarkMemory(b *testing.B) {
 			return line.Tier1{Required: true, Round: round, Position: int64(k*page + i + 1)}
 		})
 	}))
-	roundstest.Compare(b, rounds.Result{
+	comparetest.Compare(b, compare.Result{
 		Name: "redis_mb_per_million_waiting", What: "memory of Redis for a million visitors who wait after tier 1", Unit: "MB",
 		Limits: map[string]float64{"mb": 330},
 	}, func(ctx context.Context) (float64, map[string]float64, error) {

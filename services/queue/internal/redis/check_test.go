@@ -13,7 +13,7 @@ import (
 func TestImmediateEntry(t *testing.T) {
 	f := setup(t, 2)
 	a := f.join("a")
-	require.Equal(t, line.Inside, a.Standing)
+	require.Equal(t, line.Inside, a.State)
 	require.True(t, a.Claimed)
 	require.Equal(t, f.clock().Add(600*time.Second).UnixMilli(), a.End)
 	id, err := uuid.Parse(a.SlotID)
@@ -27,15 +27,15 @@ func TestImmediateEntry(t *testing.T) {
 	require.Equal(t, a.SlotID, again.SlotID, "several tabs share one slot")
 	require.False(t, again.Claimed)
 
-	require.Equal(t, line.Inside, f.join("b").Standing)
+	require.Equal(t, line.Inside, f.join("b").State)
 	c, d := f.join("c"), f.join("d")
-	require.Equal(t, line.Waiting, c.Standing, "the threshold is reached")
+	require.Equal(t, line.Waiting, c.State, "the threshold is reached")
 	require.Equal(t, int64(0), c.Ahead)
 	require.Equal(t, int64(1), d.Ahead)
 
 	require.True(t, f.release("a", a.SlotID))
 	f.advance(time.Millisecond)
-	require.Equal(t, line.Waiting, f.join("e").Standing, "c and d are before e")
+	require.Equal(t, line.Waiting, f.join("e").State, "c and d are before e")
 	st := f.peek()
 	require.Equal(t, []int64{3, 1, 2}, []int64{st.Waiting, st.Active, st.Admitted})
 }
@@ -51,7 +51,7 @@ func TestNoEntryWhileLineDoesNotAdmit(t *testing.T) {
 			f := setup(t, 10)
 			prepare(f)
 			f.advance(time.Second)
-			require.Equal(t, line.Waiting, f.join("a").Standing)
+			require.Equal(t, line.Waiting, f.join("a").State)
 			require.Zero(t, f.tick().Admitted)
 		})
 	}
@@ -78,8 +78,8 @@ func TestTier1OrderMergesWithArrivals(t *testing.T) {
 
 func TestPositionBelongsToItsFirstUser(t *testing.T) {
 	f := setup(t, 0)
-	require.Equal(t, line.Waiting, f.joinAt("a", 7).Standing)
-	require.Equal(t, line.PassTaken, f.joinAt("b", 7).Standing)
+	require.Equal(t, line.Waiting, f.joinAt("a", 7).State)
+	require.Equal(t, line.PassTaken, f.joinAt("b", 7).State)
 	require.Equal(t, []string{"a"}, f.set("queue"))
 	require.True(t, f.release("a", ""))
 	require.Equal(t, f.round+7, f.joinAt("a", 7).Score, "its user may come again with it while nobody behind was admitted")
@@ -88,7 +88,7 @@ func TestPositionBelongsToItsFirstUser(t *testing.T) {
 	require.Greater(t, ttl, 23*time.Hour)
 
 	f.round += 1_000_000_000
-	require.Equal(t, line.Waiting, f.joinAt("c", 7).Standing, "another round has positions of its own")
+	require.Equal(t, line.Waiting, f.joinAt("c", 7).State, "another round has positions of its own")
 	require.Equal(t, int64(1), f.peek().Arrived, "arrivals are counted by round")
 }
 
@@ -113,7 +113,7 @@ func TestParkedUserCanLeave(t *testing.T) {
 	require.True(t, f.release("gone", ""))
 	require.Empty(t, f.set("parked"))
 	require.Empty(t, f.set("parked-seen"))
-	require.Equal(t, line.NotInLine, f.status("gone").Standing)
+	require.Equal(t, line.NotInLine, f.status("gone").State)
 }
 
 func TestArrivalOfEarlierRoundIsNotCounted(t *testing.T) {
@@ -131,8 +131,8 @@ func TestLowestScoreEntersImmediately(t *testing.T) {
 	in := f.join("in")
 	f.joinAt("p9", 9)
 	f.release("in", in.SlotID)
-	require.Equal(t, line.Waiting, f.joinAt("p10", 10).Standing)
-	require.Equal(t, line.Inside, f.joinAt("p5", 5).Standing, "the slot would be theirs at the next tick anyway")
+	require.Equal(t, line.Waiting, f.joinAt("p10", 10).State)
+	require.Equal(t, line.Inside, f.joinAt("p5", 5).State, "the slot would be theirs at the next tick anyway")
 }
 
 // Each claim of a call sees what the claims before it have changed.
@@ -145,7 +145,7 @@ func TestOrderWithinACall(t *testing.T) {
 	f.apply(line.Settings{Threshold: ptr(1)})
 	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
 	f.observe(s, err)
-	require.Equal(t, []line.VisitorStanding{line.Waiting, line.NotInLine, line.Waiting}, []line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing})
+	require.Equal(t, []line.VisitorState{line.Waiting, line.NotInLine, line.Waiting}, []line.VisitorState{out[0].State, out[1].State, out[2].State})
 	require.Equal(t, []string{"n", "m"}, f.set("queue"))
 }
 
@@ -156,7 +156,7 @@ func TestPositionPagesAreSeparate(t *testing.T) {
 		require.Equal(t, f.round+p, f.joinAt("u-"+itoa(p), p).Score)
 	}
 	for _, p := range positions {
-		require.Equal(t, line.PassTaken, f.joinAt("other", p).Standing, "position %d", p)
+		require.Equal(t, line.PassTaken, f.joinAt("other", p).State, "position %d", p)
 	}
 }
 
@@ -169,18 +169,18 @@ func TestPositionGivesOneTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
 			in := f.joinAt("first", 1)
-			require.Equal(t, line.Inside, in.Standing)
+			require.Equal(t, line.Inside, in.State)
 			f.joinAt("second", 2)
 			f.join("third")
 			f.advance(time.Millisecond)
 			end(f, in.SlotID)
 			back := f.joinAt("first", 1)
-			require.Equal(t, line.Waiting, back.Standing, "a pass that was in front once is not in front for ever")
+			require.Equal(t, line.Waiting, back.State, "a pass that was in front once is not in front for ever")
 			require.Equal(t, int64(2), back.Ahead, "who wants more queues again")
 			require.Equal(t, back.Score, f.joinAt("first", 1).Score, "the new place stays")
 			f.poll("second", "third", "first")
 			f.tick()
-			require.Equal(t, line.Inside, f.status("second").Standing)
+			require.Equal(t, line.Inside, f.status("second").State)
 		})
 	}
 }
@@ -190,23 +190,23 @@ func TestPositionIsRequiredWhileRoomIsActive(t *testing.T) {
 	need := func(user string) line.ClaimOutcome {
 		return f.claim(line.PlaceClaim{UserID: user, Join: true, Tier1: line.Tier1{Required: true}})
 	}
-	require.Equal(t, line.PassMissing, need("a").Standing, "neither into active")
+	require.Equal(t, line.PassMissing, need("a").State, "neither into active")
 	inside := f.join("in")
-	require.Equal(t, line.PassMissing, need("a").Standing, "nor into the queue")
+	require.Equal(t, line.PassMissing, need("a").State, "nor into the queue")
 	f.join("waits")
-	require.Equal(t, line.Waiting, need("waits").Standing, "who waits needs none")
-	require.Equal(t, line.Inside, need("in").Standing, "who is inside needs none")
+	require.Equal(t, line.Waiting, need("waits").State, "who waits needs none")
+	require.Equal(t, line.Inside, need("in").State, "who is inside needs none")
 	f.live(20*time.Second, "in")
 	require.True(t, f.release("in", inside.SlotID))
 	f.tick()
 	require.Equal(t, []string{"waits"}, f.set("parked"))
-	require.Equal(t, line.Inside, need("waits").Standing, "who was parked needs none")
+	require.Equal(t, line.Inside, need("waits").State, "who was parked needs none")
 }
 
 func TestStatusEnqueuesNobody(t *testing.T) {
 	f := unopened(t)
-	require.Equal(t, line.NotInLine, f.status("a").Standing)
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Join: true}).Standing, "nobody knows that there is such an event")
+	require.Equal(t, line.NotInLine, f.status("a").State)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Join: true}).State, "nobody knows that there is such an event")
 	require.False(t, f.release("a", ""))
 	require.False(t, f.hold("a", "x", f.clock().Add(time.Minute)))
 	f.tick()
@@ -218,7 +218,7 @@ func TestStatusEnqueuesNobody(t *testing.T) {
 
 	f.open()
 	f.apply(line.Settings{})
-	require.Equal(t, line.NotInLine, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").State)
 	require.Empty(t, f.set("queue"))
 }
 
@@ -234,8 +234,8 @@ func TestManyClaimsInOneCall(t *testing.T) {
 		{UserID: "e", Join: true, Tier1: line.Tier1{Required: true}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []line.VisitorStanding{line.Inside, line.PassTaken, line.Waiting, line.NotInLine, line.Inside, line.PassMissing},
-		[]line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing, out[3].Standing, out[4].Standing, out[5].Standing})
+	require.Equal(t, []line.VisitorState{line.Inside, line.PassTaken, line.Waiting, line.NotInLine, line.Inside, line.PassMissing},
+		[]line.VisitorState{out[0].State, out[1].State, out[2].State, out[3].State, out[4].State, out[5].State})
 	require.Equal(t, out[0].SlotID, out[4].SlotID)
 	require.Equal(t, int64(2), s.Active)
 }
@@ -252,14 +252,14 @@ func TestBlockedUsers(t *testing.T) {
 	f.join("w")
 	f.advance(time.Second)
 	f.apply(line.Settings{Blocked: []string{"in", "w", "gone"}})
-	require.Equal(t, line.Blocked, f.join("in").Standing)
-	require.Equal(t, line.Blocked, f.status("w").Standing)
+	require.Equal(t, line.Blocked, f.join("in").State)
+	require.Equal(t, line.Blocked, f.status("w").State)
 	for _, name := range []string{"active", "active-seen", "queue", "seen", "parked", "parked-seen"} {
 		require.Empty(t, f.set(name), name)
 	}
 	f.advance(time.Second)
 	f.apply(line.Settings{Blocked: []string{"w"}})
-	require.Equal(t, line.Inside, f.join("in").Standing)
+	require.Equal(t, line.Inside, f.join("in").State)
 }
 
 func TestLaterSettingsReadWins(t *testing.T) {
@@ -287,12 +287,12 @@ func TestSettingsReturnToDefaults(t *testing.T) {
 func TestPositionRestoresPlaceOnce(t *testing.T) {
 	f := setup(t, 1)
 	first := f.joinAt("first", 1)
-	require.Equal(t, line.Inside, first.Standing)
+	require.Equal(t, line.Inside, first.State)
 	f.joinAt("second", 2)
 	require.True(t, f.release("first", first.SlotID))
 	f.advance(time.Second)
 	again := f.joinAt("first", 1)
-	require.Equal(t, line.Waiting, again.Standing)
+	require.Equal(t, line.Waiting, again.State)
 	require.Equal(t, int64(1), again.Ahead, "behind who waits: the turn was had")
 	require.Equal(t, f.clock().UnixMicro(), again.Score)
 }

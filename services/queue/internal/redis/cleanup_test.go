@@ -21,7 +21,7 @@ func TestCleanup(t *testing.T) {
 	require.Equal(t, int64(1), f.clean())
 	require.Empty(t, f.set("parked"))
 	require.Empty(t, f.set("parked-seen"))
-	require.Equal(t, line.NotInLine, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").State)
 }
 
 func TestCleanupReportsMore(t *testing.T) {
@@ -67,7 +67,7 @@ func TestOutageKeepsParkedPlaces(t *testing.T) {
 	f.advance(2 * time.Hour) // nobody can have returned
 	f.tick()
 	require.Zero(t, f.clean())
-	require.Equal(t, line.Inside, f.status("gone").Standing)
+	require.Equal(t, line.Inside, f.status("gone").State)
 }
 
 func TestNonEmptyLineHasNoTTL(t *testing.T) {

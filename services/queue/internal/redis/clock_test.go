@@ -56,5 +56,5 @@ func TestUnclaimedSlotEndsAfterClockWentBack(t *testing.T) {
 	require.Equal(t, []string{"gone"}, f.set("unclaimed"))
 	f.advance(-time.Hour)
 	f.live(33*time.Second, "b") // another recovery begins, since an earlier one may be unfinished
-	require.Equal(t, line.Inside, f.status("b").Standing)
+	require.Equal(t, line.Inside, f.status("b").State)
 }

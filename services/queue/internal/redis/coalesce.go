@@ -79,7 +79,7 @@ func (s *Store) checkBatch(ctx context.Context, eventID string, requests []check
 	var known line.KnownState
 	for _, p := range requests {
 		claims = append(claims, p.claims...)
-		if m := p.known; m.Epoch > known.Epoch || m.Epoch == known.Epoch && m.Rev >= known.Rev {
+		if m := p.known; m.Epoch > known.Epoch || m.Epoch == known.Epoch && m.Revision >= known.Revision {
 			known = m
 		}
 	}

@@ -82,7 +82,7 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 			ctx := waiter{t.Context(), sync.OnceFunc(waiting.Done)}
 			users := []string{fmt.Sprintf("u-%d-a", i), fmt.Sprintf("u-%d-b", i)}
 			s, out, err := store.Check(ctx, event, line.KnownState{}, []line.PlaceClaim{{UserID: users[0], Join: true}, {UserID: users[1]}})
-			if err != nil || len(out) != 2 || out[0].Standing != line.Inside || out[1].Standing != line.NotInLine || !s.Exists() {
+			if err != nil || len(out) != 2 || out[0].State != line.Inside || out[1].State != line.NotInLine || !s.Exists() {
 				wrong[i] = fmt.Sprintf("call %d: %v %v", i, out, err)
 			}
 		})

@@ -166,7 +166,7 @@ func (c *crowd) receive(v *visitor, o line.ClaimOutcome, s line.LineState) {
 		v.silent = max(v.silent, c.step-v.lastSeen)
 	}
 	v.lastSeen, v.next = c.step, c.step+1+c.rng.IntN(2)
-	switch o.Standing {
+	switch o.State {
 	case line.Inside:
 		if !v.inside {
 			v.inside, v.left = true, c.step+v.stay
@@ -192,7 +192,7 @@ func (c *crowd) receive(v *visitor, o line.ClaimOutcome, s line.LineState) {
 		}
 		v.inside, v.score, v.entry, v.ticket, v.next = false, 0, nil, nil, c.step+1
 	default:
-		c.problem("%s got %d", v.name, o.Standing)
+		c.problem("%s got %d", v.name, o.State)
 	}
 }
 

@@ -32,13 +32,13 @@ func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	require.Greater(t, f.known.Epoch, before.Epoch)
 	for _, u := range []string{"u-3", "u-0", "u-4", "u-1", "u-2"} {
 		o := f.claim(line.PlaceClaim{UserID: u, Ticket: tickets[u]})
-		require.Equal(t, line.Waiting, o.Standing, "status restores it too")
+		require.Equal(t, line.Waiting, o.State, "status restores it too")
 		require.Equal(t, places[u].Score, o.Score)
 	}
 	require.Equal(t, []string{"u-0", "u-1", "u-2", "u-3", "u-4", "new"}, f.set("queue"))
 
 	require.True(t, f.release("u-0", ""))
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "u-0", Ticket: tickets["u-0"]}).Standing, "once per user and epoch")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "u-0", Ticket: tickets["u-0"]}).State, "once per user and epoch")
 	st := f.peek()
 	require.Equal(t, before.Threshold, st.Threshold, "the replica has cached the settings")
 	require.Equal(t, f.clock().Add(30*time.Second).UnixMilli(), st.PauseUntil)
@@ -51,20 +51,20 @@ func TestTicketsFromLongBeforeLossAreRejected(t *testing.T) {
 	f.release("a", "")
 	f.live(149*time.Second, "nobody")
 	f.wipe()
-	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "149 s before the last answer")
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State, "149 s before the last answer")
 
 	g := f.ticket(f.join("b"))
 	f.release("b", "")
 	f.live(152*time.Second, "nobody")
 	f.wipe()
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Ticket: g}).Standing, "152 s before it")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Ticket: g}).State, "152 s before it")
 }
 
 func TestTicketsOfCurrentEpochRestoreNothing(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.release("a", "")
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State)
 }
 
 func TestTicketsAreValidForAnHour(t *testing.T) {
@@ -75,9 +75,9 @@ func TestTicketsAreValidForAnHour(t *testing.T) {
 	f.wipe()
 	f.peek()
 	f.advance(3599 * time.Second)
-	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: a}).Standing)
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: a}).State)
 	f.advance(2 * time.Second)
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Ticket: b}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Ticket: b}).State)
 }
 
 func TestLossUnknownToReplicas(t *testing.T) {
@@ -86,7 +86,7 @@ func TestLossUnknownToReplicas(t *testing.T) {
 	f.advance(50 * time.Minute)
 	f.wipe()
 	f.known = line.KnownState{}
-	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "an hour's tickets count")
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State, "an hour's tickets count")
 	st := f.peek()
 	require.Zero(t, st.SettingsAt, "the settings have to be read first")
 	require.False(t, st.Admitting())
@@ -110,7 +110,7 @@ func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	require.False(t, f.peek().Recovering())
 	f.known = remembers
 	require.True(t, f.peek().Recovering(), "another replica has later state")
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: old}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: old}).State)
 	require.Equal(t, remembers.Threshold, f.peek().Threshold)
 }
 
@@ -150,7 +150,7 @@ func TestTicketsFromBeforeSurvivingDataAreRejected(t *testing.T) {
 	lostTicket := f.ticket(lost)
 	restore()
 	f.peek()
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "left", Ticket: ticket}).Standing, "the surviving data has the end of the turn")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "left", Ticket: ticket}).State, "the surviving data has the end of the turn")
 	require.Equal(t, lost.Score, f.claim(line.PlaceClaim{UserID: "lost", Ticket: lostTicket}).Score)
 }
 
@@ -172,28 +172,28 @@ func TestOnlyLostLinesPause(t *testing.T) {
 	f := unopened(t)
 	require.False(t, f.open().Recovering())
 	f.apply(line.Settings{})
-	require.Equal(t, line.Inside, f.join("a").Standing)
+	require.Equal(t, line.Inside, f.join("a").State)
 	epoch := f.peek().Epoch
 	require.Equal(t, epoch, f.open().Epoch, "opening again changes nothing")
 	f.wipe()
 	require.True(t, f.open().Recovering(), "this replica has cached the line")
 
 	g := otherLine(t, f)
-	require.Equal(t, line.Waiting, g.join("a").Standing)
+	require.Equal(t, line.Waiting, g.join("a").State)
 	require.True(t, g.peek().Recovering(), "nobody opened it")
 }
 
 // Two replicas create a line. The one that may not open it may be first.
 func TestOpenEndsRecoveryOfUnusedLine(t *testing.T) {
 	f := unopened(t)
-	require.Equal(t, line.Waiting, f.join("a").Standing)
+	require.Equal(t, line.Waiting, f.join("a").State)
 	f.apply(line.Settings{})
 	other := *f
 	other.known = line.KnownState{}
 	require.False(t, other.open().Recovering())
 	f.advance(time.Second)
 	f.tick()
-	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Equal(t, line.Inside, f.status("a").State)
 	require.Equal(t, f.known.Epoch, other.peek().Epoch)
 }
 
@@ -213,7 +213,7 @@ func TestOpenKeepsRecoveryOfUsedLine(t *testing.T) {
 			f.advance(time.Second)
 			f.wipe()
 			f.known = line.KnownState{}
-			require.Equal(f.t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: entry}).Standing)
+			require.Equal(f.t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: entry}).State)
 		},
 		"somebody was admitted, and the data is another server's": func(f *fixture) {
 			f.open()
@@ -329,7 +329,7 @@ func TestLatestAnswerBoundsTickets(t *testing.T) {
 	f.peek()
 	f.known = early
 	f.peek()
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State, "200 s before the last answer")
 }
 
 // Answers of the old server may arrive after the new one has begun its epoch. They do not show what
@@ -344,7 +344,7 @@ func TestAnswersOfReplacedServerAreIgnored(t *testing.T) {
 	f.advance(300 * time.Second)
 	misled.AnsweredAt = f.clock().UnixMilli()
 	f.known = misled
-	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State)
 }
 
 func TestAgesRestartAfterLoss(t *testing.T) {
@@ -371,5 +371,5 @@ func TestTicketsFromLongBeforeFailoverAreRejected(t *testing.T) {
 	f.release("a", "")
 	f.live(200*time.Second, "nobody")
 	f.failover()
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State)
 }

@@ -65,8 +65,8 @@ func (f *fixture) observe(s line.LineState, err error) line.LineState {
 	f.t.Helper()
 	require.NoError(f.t, err)
 	m := &f.known
-	if s.Epoch > m.Epoch || (s.Epoch == m.Epoch && s.Rev >= m.Rev) {
-		m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
+	if s.Epoch > m.Epoch || (s.Epoch == m.Epoch && s.Revision >= m.Revision) {
+		m.Epoch, m.Revision, m.AnsweredAt = s.Epoch, s.Revision, s.Now
 		if s.SettingsAt > 0 {
 			m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 		}

@@ -33,7 +33,7 @@ func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b"}, slots)
 
 	back := f.status("a")
-	require.Equal(t, line.Inside, back.Standing)
+	require.Equal(t, line.Inside, back.State)
 	require.Equal(t, a.SlotID, back.SlotID)
 	require.Equal(t, a.End, back.End)
 	f.live(29*time.Second, "a", "d", "e")
@@ -58,7 +58,7 @@ func TestHoldersWithoutContactLoseSlots(t *testing.T) {
 	f.live(2*time.Second, "w")
 	require.Empty(t, f.set("old"))
 	require.Equal(t, []string{"w"}, f.set("active"))
-	require.Equal(t, line.NotInLine, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").State)
 }
 
 func TestSlotOfPreviousEpochKeepsItsEnd(t *testing.T) {
@@ -81,14 +81,14 @@ func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 	f.advance(5 * time.Second)
 	f.wipe()
 	back := f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]})
-	require.Equal(t, line.Inside, back.Standing)
+	require.Equal(t, line.Inside, back.State)
 	require.Equal(t, a.SlotID, back.SlotID)
 	require.Equal(t, a.End, back.End)
 	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing, "once per slot")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).State, "once per slot")
 
 	f.live(31 * time.Second)
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "c", Entry: tokens["c"]}).State, "the pause is over")
 }
 
 // If a purchase or a leave ends a lost slot before its token restores it, the slot is not restored.
@@ -99,8 +99,8 @@ func TestSlotEndedWhileLostIsNotAdopted(t *testing.T) {
 	f.wipe()
 	f.peek()
 	require.False(t, f.release("a", a.SlotID))
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).State)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).State)
 }
 
 func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
@@ -113,10 +113,10 @@ func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
 	f.advance(time.Second)
 	f.apply(line.Settings{Threshold: &one})
 	f.wipe()
-	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing)
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).State)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).State)
 	require.True(t, f.release("a", tokens["a"].SlotID))
-	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).State, "there is room again")
 }
 
 func TestTokensFromBeforeSurvivingDataAreNotAdopted(t *testing.T) {
@@ -127,7 +127,7 @@ func TestTokensFromBeforeSurvivingDataAreNotAdopted(t *testing.T) {
 	f.advance(20 * time.Second)
 	f.join("a")
 	f.failover() // nothing was lost
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "left", Entry: token}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "left", Entry: token}).State)
 }
 
 func TestNewcomersDoNotTakeOldHoldersSlots(t *testing.T) {
@@ -136,8 +136,8 @@ func TestNewcomersDoNotTakeOldHoldersSlots(t *testing.T) {
 	f.failover()
 	f.live(31 * time.Second)
 	require.False(t, f.peek().Recovering())
-	require.Equal(t, line.Waiting, f.join("n").Standing)
-	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Equal(t, line.Waiting, f.join("n").State)
+	require.Equal(t, line.Inside, f.status("a").State)
 }
 
 func TestLeftSlotIsNotAdoptedAgain(t *testing.T) {
@@ -147,7 +147,7 @@ func TestLeftSlotIsNotAdoptedAgain(t *testing.T) {
 	f.failover()
 	require.Equal(t, a.SlotID, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).SlotID)
 	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).State)
 	ttl, err := f.client.PTTL(f.ctx(), f.key("restored")).Result()
 	require.NoError(t, err)
 	require.Positive(t, ttl)
@@ -161,8 +161,8 @@ func TestTakeoverNeverExceedsTheThreshold(t *testing.T) {
 	f.advance(time.Second)
 	f.apply(line.Settings{Threshold: &one})
 	f.failover()
-	require.Equal(t, line.Inside, f.status("a").Standing)
-	require.Equal(t, line.NotInLine, f.status("b").Standing)
+	require.Equal(t, line.Inside, f.status("a").State)
+	require.Equal(t, line.NotInLine, f.status("b").State)
 	require.Empty(t, f.set("old"))
 }
 
@@ -176,8 +176,8 @@ func TestTokensOfOlderEpochsAreNotAdopted(t *testing.T) {
 	last := f.entry(a)
 	f.failover()
 	f.peek()
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).Standing, "those of the last one are")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).State)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).State, "those of the last one are")
 }
 
 func TestHoldExtendsSlotOfPreviousEpoch(t *testing.T) {
@@ -198,7 +198,7 @@ func TestEndedSlotIsNotTakenOver(t *testing.T) {
 	f.failover()
 	f.peek()
 	f.advance(600 * time.Second)
-	require.Equal(t, line.NotInLine, f.status("a").Standing, "before any tick")
+	require.Equal(t, line.NotInLine, f.status("a").State, "before any tick")
 }
 
 func TestTokensThatAreNotAdopted(t *testing.T) {
@@ -209,7 +209,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	remembers := f.known
 	f.wipe()
 	f.peek()
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: ended}).Standing, "the slot is over")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: ended}).State, "the slot is over")
 
 	// A replica without a cached state opens the line anew. A visitor leaves. Then another replica
 	// reports that the line had been lost.
@@ -219,12 +219,12 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	f.open()
 	f.apply(line.Settings{Threshold: ptr(1)})
 	b := f.join("b")
-	require.Equal(t, line.Inside, b.Standing)
+	require.Equal(t, line.Inside, b.State)
 	left := f.entry(b)
 	f.release("b", b.SlotID)
 	f.known = remembers
 	require.True(t, f.peek().Recovering())
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Entry: left}).State, "of this epoch: the line knows that they left")
 }
 
 // A visitor who joined without the entry token and sends it later is only inside, not in the queue
@@ -235,14 +235,14 @@ func TestAdoptedHolderLeavesQueue(t *testing.T) {
 			f := setup(t, 1)
 			token := f.entry(f.join("a"))
 			f.wipe()
-			require.Equal(t, line.Waiting, f.join("a").Standing)
+			require.Equal(t, line.Waiting, f.join("a").State)
 			if set == "parked" {
 				score := float64(f.score("queue", "a"))
 				require.NoError(t, f.client.Del(f.ctx(), f.key("queue"), f.key("seen")).Err())
 				require.NoError(t, f.client.ZAdd(f.ctx(), f.key("parked"), goredis.Z{Score: score, Member: "a"}).Err())
 				require.NoError(t, f.client.ZAdd(f.ctx(), f.key("parked-seen"), goredis.Z{Score: 1, Member: "a"}).Err())
 			}
-			require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+			require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).State)
 			for _, name := range []string{"queue", "seen", "parked", "parked-seen"} {
 				require.Empty(t, f.set(name), name)
 			}
@@ -271,8 +271,8 @@ func TestTokensOfOlderEpochsAreNotAdoptedAfterWipe(t *testing.T) {
 	last := f.entry(a)
 	f.wipe()
 	f.peek()
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).State)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).State)
 }
 
 // Decisions made shortly before the last write that is left may be lost too.

@@ -114,7 +114,7 @@ func TestLinesOnSeveralNodes(t *testing.T) {
 			{UserID: "a", Join: true, Tier1: line.Tier1{Required: true, Round: 1, Position: 1}}, {UserID: "b", Join: true},
 		})
 		require.NoError(t, err)
-		require.Equal(t, []line.VisitorStanding{line.Inside, line.Inside}, []line.VisitorStanding{out[0].Standing, out[1].Standing})
+		require.Equal(t, []line.VisitorState{line.Inside, line.Inside}, []line.VisitorState{out[0].State, out[1].State})
 		require.NoError(t, store.AddEvents(c, id))
 	}
 	for _, lookup := range []struct {

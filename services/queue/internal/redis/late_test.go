@@ -59,7 +59,7 @@ func (r *rush) ask(second int, users ...string) {
 		for i, o := range out {
 			u := page[i]
 			switch _, in := r.inside[u]; {
-			case o.Standing != line.Inside || in:
+			case o.State != line.Inside || in:
 			case u == "slow":
 				r.slowIn = second
 			case u[0] == 'h':
@@ -144,13 +144,13 @@ func lineWithLateVisitor(t *testing.T, others ...string) (*fixture, line.ClaimOu
 
 func TestSlotIsKeptForLateVisitor(t *testing.T) {
 	f, in := lineWithLateVisitor(t)
-	require.Equal(t, line.Waiting, f.status("a").Standing)
+	require.Equal(t, line.Waiting, f.status("a").State)
 	f.join("b")
 	f.live(30*time.Second, "in", "b")
 	f.release("in", in.SlotID)
 	f.live(39*time.Second, "b")
 	require.Equal(t, [][]string{{"a"}, {"b"}, {}}, [][]string{f.set("parked"), f.set("queue"), f.set("active")}, "69 s after the last contact")
-	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Equal(t, line.Inside, f.status("a").State)
 	require.Empty(t, f.set("late"))
 }
 
@@ -161,8 +161,8 @@ func TestNewcomerDoesNotTakeKeptSlot(t *testing.T) {
 	f.release("in", in.SlotID)
 	f.live(time.Second)
 	require.Equal(t, []string{"a"}, f.set("parked"), "the slot is kept")
-	require.Equal(t, line.Waiting, f.join("b").Standing)
-	require.Equal(t, line.Inside, f.status("a").Standing)
+	require.Equal(t, line.Waiting, f.join("b").State)
+	require.Equal(t, line.Inside, f.status("a").State)
 	require.Equal(t, []string{"a"}, f.set("active"))
 }
 
@@ -173,14 +173,14 @@ func TestReturnDuringPausedSaleIsLate(t *testing.T) {
 		t.Run(status.String(), func(t *testing.T) {
 			f, in := lineWithLateVisitor(t)
 			f.setSale(status, f.clock().Add(-time.Hour))
-			require.Equal(t, line.Waiting, f.status("a").Standing)
+			require.Equal(t, line.Waiting, f.status("a").State)
 			f.join("b")
 			require.True(t, f.release("in", in.SlotID))
 			f.live(30*time.Second, "b")
 			f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 			f.live(30*time.Second, "b")
 			require.Equal(t, [][]string{{"a"}, {"b"}}, [][]string{f.set("parked"), f.set("queue")})
-			require.Equal(t, line.Inside, f.status("a").Standing)
+			require.Equal(t, line.Inside, f.status("a").State)
 		})
 	}
 }
@@ -224,9 +224,9 @@ func TestKeptSlotsAreBounded(t *testing.T) {
 	}
 	did := f.tick()
 	require.Equal(t, line.AdmissionResult{Parked: 5, Admitted: 1, Kept: 2}, did, "22 − 1 − 4 inside, two kept")
-	require.Equal(t, line.Inside, f.status("late-4").Standing, "whoever comes first")
-	require.Equal(t, line.Inside, f.status("late-3").Standing)
-	require.Equal(t, line.Waiting, f.status("late-2").Standing)
+	require.Equal(t, line.Inside, f.status("late-4").State, "whoever comes first")
+	require.Equal(t, line.Inside, f.status("late-3").State)
+	require.Equal(t, line.Waiting, f.status("late-2").State)
 }
 
 func TestLateEntryIsRemoved(t *testing.T) {

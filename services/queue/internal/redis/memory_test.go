@@ -23,7 +23,7 @@ func TestFullRedisLosesNothing(t *testing.T) {
 	var holders []string
 	for i := range 40 { // their slots end one after another
 		user := fmt.Sprintf("in-%02d", i)
-		require.Equal(t, line.Inside, f.join(user).Standing)
+		require.Equal(t, line.Inside, f.join(user).State)
 		holders = append(holders, user)
 		f.live(5*time.Second, holders...)
 	}
@@ -61,7 +61,7 @@ func TestFullRedisLosesNothing(t *testing.T) {
 	f.poll(waiters...)
 	f.live(time.Second, holders[ended:]...)
 	for _, user := range waiters {
-		require.Equal(t, line.Inside, f.status(user).Standing)
+		require.Equal(t, line.Inside, f.status(user).State)
 	}
 	require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
 }

@@ -30,9 +30,9 @@ func TestRevokedSlotIsFree(t *testing.T) {
 	f.join("next")
 	require.True(t, f.revoke("in"))
 	require.False(t, f.revoke("in"), "the slot has ended")
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "in", Entry: f.entry(in)}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "in", Entry: f.entry(in)}).State)
 	again := f.join("in")
-	require.Equal(t, []any{line.Waiting, int64(1)}, []any{again.Standing, again.Ahead}, "behind who waits")
+	require.Equal(t, []any{line.Waiting, int64(1)}, []any{again.State, again.Ahead}, "behind who waits")
 	f.live(time.Second, "next", "in")
 	require.Equal(t, []string{"next"}, f.set("active"))
 }
@@ -81,8 +81,8 @@ func TestRevokedSlotIsNotRestored(t *testing.T) {
 			c.lose(f)
 			require.True(t, f.peek().Recovering())
 			require.Equal(t, c.ended, f.revoke("in"))
-			require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "in", Entry: claims["in"]}).Standing)
-			require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "other", Entry: claims["other"]}).Standing)
+			require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "in", Entry: claims["in"]}).State)
+			require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "other", Entry: claims["other"]}).State)
 		})
 	}
 }
@@ -101,13 +101,13 @@ func TestBlockedUsersLeaveTheLine(t *testing.T) {
 		require.Empty(t, f.set(key), key)
 	}
 	for _, user := range []string{"w", "parked", "next", "later"} {
-		require.Equal(t, line.Blocked, f.join(user).Standing, user)
-		require.Equal(t, line.Blocked, f.status(user).Standing, user)
+		require.Equal(t, line.Blocked, f.join(user).State, user)
+		require.Equal(t, line.Blocked, f.status(user).State, user)
 	}
 	f.apply(line.Settings{Threshold: ptr(0)})
 	f.advance(time.Second)
 	again := f.claim(line.PlaceClaim{UserID: "parked", Join: true, Ticket: f.ticket(parked)})
-	require.Equal(t, []any{line.Waiting, f.clock().UnixMicro()}, []any{again.Standing, again.Score}, "as a newcomer")
+	require.Equal(t, []any{line.Waiting, f.clock().UnixMicro()}, []any{again.State, again.Score}, "as a newcomer")
 }
 
 // After a loss each replica blocks the users that it has cached, until the settings are read.
@@ -118,11 +118,11 @@ func TestBlockAddsToTheBlocked(t *testing.T) {
 	f.block("a")
 	f.block("a", "c")
 	require.Equal(t, []string{"b"}, f.set("active"))
-	for user, want := range map[string]line.VisitorStanding{"a": line.Blocked, "b": line.Inside, "c": line.Blocked} {
-		require.Equal(t, want, f.status(user).Standing, user)
+	for user, want := range map[string]line.VisitorState{"a": line.Blocked, "b": line.Inside, "c": line.Blocked} {
+		require.Equal(t, want, f.status(user).State, user)
 	}
 	f.apply(line.Settings{Blocked: []string{"c"}})
-	require.Equal(t, line.Inside, f.join("a").Standing)
+	require.Equal(t, line.Inside, f.join("a").State)
 }
 
 // The first call after a loss may come from a replica that does not know of the pause yet.
@@ -145,7 +145,7 @@ func TestPausedLineAdmitsNobody(t *testing.T) {
 	f := setup(t, 3)
 	f.join("in")
 	f.apply(line.Settings{Threshold: ptr(3), Paused: true})
-	require.Equal(t, line.Waiting, f.join("a").Standing, "there are free slots")
+	require.Equal(t, line.Waiting, f.join("a").State, "there are free slots")
 	f.join("b")
 	f.live(5*time.Second, "in", "a", "b")
 	require.Equal(t, []string{"in"}, f.set("active"))
@@ -161,14 +161,14 @@ func TestManyBlockedUsers(t *testing.T) {
 	for i := range users {
 		users[i] = fmt.Sprintf("blocked-user-%05d-of-a-length-that-is-common", i)
 	}
-	require.Equal(t, line.Inside, f.join(users[9999]).Standing)
-	require.Equal(t, line.Waiting, f.join(users[700]).Standing)
+	require.Equal(t, line.Inside, f.join(users[9999]).State)
+	require.Equal(t, line.Waiting, f.join(users[700]).State)
 	f.apply(line.Settings{Blocked: users})
 	require.Empty(t, append(f.set("active"), f.set("queue")...))
 	f.block(users...)
 	f.apply(line.Settings{Blocked: users[1:]})
-	require.Equal(t, line.Blocked, f.join(users[9999]).Standing)
-	require.Equal(t, line.Inside, f.join(users[0]).Standing)
+	require.Equal(t, line.Blocked, f.join(users[9999]).State)
+	require.Equal(t, line.Inside, f.join(users[0]).State)
 }
 
 func TestOperatorsActsOnCluster(t *testing.T) {
@@ -177,11 +177,11 @@ func TestOperatorsActsOnCluster(t *testing.T) {
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	c := t.Context()
-	check := func(user string) line.VisitorStanding {
+	check := func(user string) line.VisitorState {
 		t.Helper()
 		_, out, err := store.Check(c, event, line.KnownState{}, []line.PlaceClaim{{UserID: user, Join: true}})
 		require.NoError(t, err)
-		return out[0].Standing
+		return out[0].State
 	}
 	st, err := store.Open(c, event, line.KnownState{})
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func TestOutageKeepsUnclaimedSlots(t *testing.T) {
 	f.live(60 * time.Second)
 	f.live(14*time.Second, "u-7")
 	o := f.status("u-0")
-	require.Equal(t, line.Inside, o.Standing)
+	require.Equal(t, line.Inside, o.State)
 	require.True(t, o.Claimed)
 }
 

@@ -19,8 +19,8 @@ func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	}
 	left, gone := joinAt("left", 10, line.NotEntitled), joinAt("gone", 11, line.NotEntitled)
 	require.True(t, f.release("left", ""))
-	require.Equal(t, line.Inside, joinAt("at once", 12, line.Entitled).Standing)
-	require.Equal(t, line.Waiting, joinAt("by a tick", 13, line.Entitled).Standing)
+	require.Equal(t, line.Inside, joinAt("at once", 12, line.Entitled).State)
+	require.Equal(t, line.Waiting, joinAt("by a tick", 13, line.Entitled).State)
 	f.endSlots("at once")
 	f.tick()
 	f.endSlots("by a tick")
@@ -47,14 +47,14 @@ func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 // A member who was admitted in the presale by arrival is not in front a second time with a position.
 func TestAdmissionByArrivalInAPresaleIsATurn(t *testing.T) {
 	f := presale(t, 1)
-	require.Equal(t, line.Inside, f.joinAs("at once", line.Entitled).Standing)
-	require.Equal(t, line.Waiting, f.joinAs("by a tick", line.Entitled).Standing)
+	require.Equal(t, line.Inside, f.joinAs("at once", line.Entitled).State)
+	require.Equal(t, line.Waiting, f.joinAs("by a tick", line.Entitled).State)
 	f.endSlots("at once")
 	f.tick()
 	f.endSlots("by a tick")
 	require.Equal(t, []string{"at once", "by a tick"}, f.admitted())
 	f.apply(line.Settings{Threshold: ptr(0)})
-	require.Equal(t, line.Waiting, f.joinAs("other", line.Entitled).Standing)
+	require.Equal(t, line.Waiting, f.joinAs("other", line.Entitled).State)
 	f.requireBehindAll("at once", 10)
 	f.requireBehindAll("by a tick", 11)
 	require.Equal(t, f.round+12, f.joinAt("other", 12).Score, "who only waits moves forward")
@@ -80,7 +80,7 @@ func TestWaiterInBothSetsKeepsTheLowerPlace(t *testing.T) {
 				repair(f)
 				require.Empty(t, f.set("queue"))
 				require.Equal(t, score+min(add, 0), f.score("entitled", "twice"))
-				require.Equal(t, line.ClaimOutcome{Standing: line.Waiting, Score: score + min(add, 0), Entitled: true}, f.status("twice"))
+				require.Equal(t, line.ClaimOutcome{State: line.Waiting, Score: score + min(add, 0), Entitled: true}, f.status("twice"))
 			})
 		}
 	}

@@ -17,8 +17,8 @@ func TestEntitledNeedNoPosition(t *testing.T) {
 	claim := func(user string, entitled line.Entitlement) line.ClaimOutcome {
 		return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled, Tier1: line.Tier1{Required: true}})
 	}
-	ask := func(user string, entitled line.Entitlement) line.VisitorStanding {
-		return claim(user, entitled).Standing
+	ask := func(user string, entitled line.Entitlement) line.VisitorState {
+		return claim(user, entitled).State
 	}
 	require.Equal(t, line.PassMissing, ask("n", line.NotEntitled))
 	require.Equal(t, line.PassMissing, ask("n", line.NotEntitledBefore))

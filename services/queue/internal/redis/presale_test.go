@@ -102,14 +102,14 @@ func TestPresaleAdmitsOnlyTheEntitled(t *testing.T) {
 			require.Equal(t, []int64{12, 2, 10}, []int64{st.Waiting, st.Entitled, st.WaitingGeneral()})
 
 			f.endSlots(entitled[:3]...)
-			require.Equal(t, line.Waiting, f.joinAs("late", line.NotEntitled).Standing, "a free slot is not for others")
-			require.Equal(t, line.Waiting, f.joinAs("unknown", line.EntitlementUnknown).Standing)
-			require.Equal(t, line.Waiting, f.joinAs("behind", line.Entitled).Standing, "other entitled ones are before")
+			require.Equal(t, line.Waiting, f.joinAs("late", line.NotEntitled).State, "a free slot is not for others")
+			require.Equal(t, line.Waiting, f.joinAs("unknown", line.EntitlementUnknown).State)
+			require.Equal(t, line.Waiting, f.joinAs("behind", line.Entitled).State, "other entitled ones are before")
 			f.live(2*time.Second, all...)
 			require.Equal(t, entitled, f.admitted()[:5])
 			f.endSlots(entitled[3:]...)
 			f.endSlots("behind")
-			require.Equal(t, line.Inside, f.joinAs("at once", line.Entitled).Standing, "nobody who may enter waits")
+			require.Equal(t, line.Inside, f.joinAs("at once", line.Entitled).State, "nobody who may enter waits")
 			f.live(2*time.Second, all...)
 			require.Len(t, f.admissions(), 7)
 			require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
@@ -161,15 +161,15 @@ func TestEntitlementMovesThePlace(t *testing.T) {
 	require.Equal(t, []int64{0, 0}, []int64{before.Ahead, b.Ahead}, "only the entitled count before the entitled")
 	require.False(t, before.Entitled)
 	require.True(t, b.Entitled)
-	rev := f.known.Rev
+	rev := f.known.Revision
 	f.entitle("a", true)
-	require.Greater(t, f.known.Rev, rev)
+	require.Greater(t, f.known.Revision, rev)
 	a := f.status("a")
-	require.Equal(t, line.ClaimOutcome{Standing: line.Waiting, Score: before.Score, Entitled: true}, a)
+	require.Equal(t, line.ClaimOutcome{State: line.Waiting, Score: before.Score, Entitled: true}, a)
 	require.Equal(t, int64(1), f.status("b").Ahead)
-	rev = f.known.Rev
+	rev = f.known.Revision
 	f.entitle("a", true)
-	require.Equal(t, rev, f.known.Rev, "once")
+	require.Equal(t, rev, f.known.Revision, "once")
 
 	f.joinAs("a", line.EntitlementUnknown)
 	require.Equal(t, []string{"a", "b"}, f.set("entitled"), "what is not known changes nothing")
@@ -193,7 +193,7 @@ func TestEntitlementIsNoContact(t *testing.T) {
 	f.tick()
 	require.Empty(t, f.admitted())
 	require.Equal(t, []string{"gone"}, f.set("parked"))
-	require.Equal(t, line.Inside, f.status("gone").Standing, "a parked place keeps the entitlement")
+	require.Equal(t, line.Inside, f.status("gone").State, "a parked place keeps the entitlement")
 }
 
 // Absent, late, leaving and blocked users are removed from both sets, and return to their own.

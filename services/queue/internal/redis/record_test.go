@@ -14,14 +14,14 @@ import (
 func TestRecordHasPresence(t *testing.T) {
 	for name, back := range map[string]func(f *fixture, slot string){
 		"entered when a slot was kept": func(f *fixture, slot string) {
-			require.Equal(f.t, line.Waiting, f.status("away").Standing)
+			require.Equal(f.t, line.Waiting, f.status("away").State)
 			f.release("b", slot)
 			f.live(time.Second, "away")
-			require.Equal(f.t, line.Inside, f.status("away").Standing)
+			require.Equal(f.t, line.Inside, f.status("away").State)
 		},
 		"entered at once": func(f *fixture, slot string) {
 			f.release("b", slot)
-			require.Equal(f.t, line.Inside, f.status("away").Standing)
+			require.Equal(f.t, line.Inside, f.status("away").State)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,17 +86,17 @@ func TestRecordsOfManyAdmissionsAreDropped(t *testing.T) {
 // lost a decision.
 func TestEveryDecisionIncrementsRev(t *testing.T) {
 	f := setup(t, 1)
-	rev := f.known.Rev
+	rev := f.known.Revision
 	decides := func(what string, act func()) {
 		t.Helper()
 		act()
-		require.Greater(t, f.peek().Rev, rev, what)
-		rev = f.known.Rev
+		require.Greater(t, f.peek().Revision, rev, what)
+		rev = f.known.Revision
 	}
 	queries := func(what string, act func()) {
 		t.Helper()
 		act()
-		require.Equal(t, rev, f.peek().Rev, what)
+		require.Equal(t, rev, f.peek().Revision, what)
 	}
 	var in line.ClaimOutcome
 	decides("entry at once", func() { in = f.join("in") })
@@ -111,12 +111,12 @@ func TestEveryDecisionIncrementsRev(t *testing.T) {
 	decides("joining again", func() { f.join("b") })
 	decides("parking", func() {
 		f.live(16*time.Second, "a")
-		rev = f.known.Rev
+		rev = f.known.Revision
 		f.apply(line.Settings{Threshold: ptr(2)})
-		rev = f.known.Rev
+		rev = f.known.Revision
 		require.Equal(t, int64(1), f.tick().Parked)
 	})
-	decides("coming back", func() { require.Equal(t, line.Inside, f.status("b").Standing) })
+	decides("coming back", func() { require.Equal(t, line.Inside, f.status("b").State) })
 	decides("absence", func() { f.live(122*time.Second, "b") })
 	decides("settings", func() { f.apply(line.Settings{Threshold: ptr(1)}) })
 	decides("joining behind", func() { f.join("c") })
@@ -125,7 +125,7 @@ func TestEveryDecisionIncrementsRev(t *testing.T) {
 		f.apply(line.Settings{Threshold: ptr(0)})
 		f.join("d")
 		f.live(601*time.Second, "b")
-		rev = f.peek().Rev
+		rev = f.peek().Revision
 		require.Positive(t, f.clean())
 	})
 }

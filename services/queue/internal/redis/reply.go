@@ -31,9 +31,9 @@ func parseReply(v any) (scriptReply, error) {
 	}
 	sale := line.Sale{Status: line.SaleStatus(n[17]), OpensAt: n[18], ClosesAt: n[13], PresaleOpensAt: n[22], At: n[19]}
 	return scriptReply{result: parts[1:], state: line.LineState{
-		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
-		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], Prev: n[16],
-		Sale: sale, Lost: n[20], Pending: n[21], Entitled: n[23],
+		Epoch: n[0], Revision: n[1], Now: n[2], PauseUntil: n[3], BegunNow: n[4] == 1, Waiting: n[5], Active: n[6], PrevHolders: n[7], Parked: n[8],
+		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], PrevEpoch: n[16],
+		Sale: sale, ExtendedMS: n[20], Pending: n[21], Entitled: n[23],
 	}}, nil
 }
 
@@ -91,22 +91,22 @@ func parseOutcome(v any) (line.ClaimOutcome, error) {
 		end, ok2 := a[2].(int64)
 		first, ok3 := a[3].(int64)
 		if ok1 && ok2 && ok3 {
-			return line.ClaimOutcome{Standing: line.Inside, SlotID: id, End: end, Claimed: first > 0, Entered: first == 2}, nil
+			return line.ClaimOutcome{State: line.Inside, SlotID: id, End: end, Claimed: first > 0, Entered: first == 2}, nil
 		}
 	case a[0] == "Q" && (len(a) == 3 || len(a) == 4):
 		ahead, ok1 := a[1].(int64)
 		text, ok2 := a[2].(string)
 		score, err := strconv.ParseInt(text, 10, 64)
 		if ok1 && ok2 && err == nil {
-			return line.ClaimOutcome{Standing: line.Waiting, Ahead: ahead, Score: score, Entitled: len(a) == 4}, nil
+			return line.ClaimOutcome{State: line.Waiting, Ahead: ahead, Score: score, Entitled: len(a) == 4}, nil
 		}
 	default:
 		kind, _ := a[0].(string)
-		standings := map[string]line.VisitorStanding{
+		standings := map[string]line.VisitorState{
 			"N": line.NotInLine, "P": line.PassTaken, "V": line.PassMissing, "U": line.AnswerMissing, "B": line.Blocked,
 		}
 		if standing, ok := standings[kind]; ok {
-			return line.ClaimOutcome{Standing: standing}, nil
+			return line.ClaimOutcome{State: standing}, nil
 		}
 	}
 	return line.ClaimOutcome{}, fmt.Errorf("unexpected %v", v)

@@ -41,7 +41,7 @@ func TestRedisRestart(t *testing.T) {
 	cache.Observe("ev", st)
 	_, a := ask(line.PlaceClaim{UserID: "a", Join: true})
 	before, w := ask(line.PlaceClaim{UserID: "w", Join: true})
-	require.Equal(t, []line.VisitorStanding{line.Inside, line.Waiting}, []line.VisitorStanding{a.Standing, w.Standing})
+	require.Equal(t, []line.VisitorState{line.Inside, line.Waiting}, []line.VisitorState{a.State, w.State})
 	same, _ := ask(line.PlaceClaim{UserID: "w"})
 	require.Equal(t, before.Epoch, same.Epoch, "Redis's own time and run id hold an epoch")
 
@@ -51,7 +51,7 @@ func TestRedisRestart(t *testing.T) {
 	s.Start()
 	testkit.UntilNoError(t, func() error { return store.Ping(t.Context()) }, "Redis comes back")
 	st, again := ask(line.PlaceClaim{UserID: "w"})
-	require.True(t, st.Fresh, "another run id")
+	require.True(t, st.BegunNow, "another run id")
 	require.Greater(t, st.Epoch, before.Epoch)
 	require.Equal(t, w.Score, again.Score, "the log was read back")
 	_, back := ask(line.PlaceClaim{UserID: "a"})

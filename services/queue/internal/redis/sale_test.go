@@ -46,11 +46,11 @@ func TestLineAdmitsDuringSale(t *testing.T) {
 				opens = f.clock().Add(time.Hour)
 			}
 			f.setSale(status, opens)
-			require.Equal(t, admits, f.join("a").Standing == line.Inside, "at once")
+			require.Equal(t, admits, f.join("a").State == line.Inside, "at once")
 			f.join("b")
 			require.True(t, f.release("in", in.SlotID))
 			f.live(2*time.Second, "a", "b")
-			require.Equal(t, admits, f.status("b").Standing == line.Inside, "by a tick")
+			require.Equal(t, admits, f.status("b").State == line.Inside, "by a tick")
 			st := f.peek()
 			require.Equal(t, admits, st.Admitting())
 			require.Equal(t, status, st.SaleStatus())
@@ -80,7 +80,7 @@ func TestLineOpensWithSale(t *testing.T) {
 	f.poll(users...)
 	f.tick()
 	require.Empty(t, f.set("active"), "one that has just started knows it from the line")
-	require.Equal(t, line.Waiting, f.join("late").Standing)
+	require.Equal(t, line.Waiting, f.join("late").State)
 
 	f.advance(time.Millisecond)
 	f.forgetState()
@@ -158,7 +158,7 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 
 			end(f)
 			for _, u := range append(users, "in", "new") {
-				require.Equal(t, line.NotInLine, f.join(u).Standing, u)
+				require.Equal(t, line.NotInLine, f.join(u).State, u)
 			}
 			f.tick()
 			f.advance(time.Minute)
@@ -183,7 +183,7 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 
 			f.advance(time.Minute)
 			f.setSale(line.OnSale, f.clock().Add(-time.Hour))
-			require.Equal(t, line.Inside, f.join("new").Standing)
+			require.Equal(t, line.Inside, f.join("new").State)
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 				f.setSale(line.OnSale, f.clock())
 				end(f)
 				for range 60 {
-					require.Equal(t, line.NotInLine, f.join(users[0]).Standing)
+					require.Equal(t, line.NotInLine, f.join(users[0]).State)
 					f.tick()
 					f.advance(time.Second - time.Millisecond)
 					f.known.Sale.At = f.clock().UnixMilli()
@@ -219,7 +219,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 				require.Equal(t, users, f.set("queue"), "who could not ask has missed nothing")
 			}
 			again := f.join("in")
-			require.Equal(t, line.Inside, again.Standing)
+			require.Equal(t, line.Inside, again.State)
 			require.Equal(t, in.SlotID, again.SlotID)
 			require.True(t, f.release("in", in.SlotID))
 			f.live(3*time.Second, users...)

@@ -119,7 +119,7 @@ func parseStrings(v any) ([]string, error) {
 func (s *tickSchedule) ReportTicks(ctx context.Context, r line.TickResults) error {
 	args := []any{s.now(), r.BusyFor.Milliseconds()}
 	for _, t := range r.Reports {
-		t.State.Fresh = false // Fresh is for the caller that began the epoch only
+		t.State.BegunNow = false // Fresh is for the caller that began the epoch only
 		raw, err := json.Marshal(storedReport{State: t.State, Tick: t.Tick, Age: t.AgeMS})
 		if err != nil {
 			return fmt.Errorf("report ticks: %w", err)

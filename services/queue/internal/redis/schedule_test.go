@@ -82,9 +82,9 @@ func TestReportsReachOtherReplicas(t *testing.T) {
 	require.NoError(t, s.store.AddEvents(t.Context(), "a", "gone"))
 	since := s.claim(line.TickRequest{}).Now
 	s.clock.Advance(time.Second)
-	state := line.LineState{Epoch: 5, Rev: 2, Now: 7, Waiting: 3, Threshold: 9, Sale: line.Sale{Status: line.OnSale, At: 6}}
+	state := line.LineState{Epoch: 5, Revision: 2, Now: 7, Waiting: 3, Threshold: 9, Sale: line.Sale{Status: line.OnSale, At: 6}}
 	fresh := state
-	fresh.Fresh = true
+	fresh.BegunNow = true
 	tick := line.AdmissionResult{Silent: true, Kept: 4}
 	s.report(line.TickReport{EventID: "a", State: fresh, Tick: tick, AgeMS: 10}, line.TickReport{EventID: "gone", IdleFor: time.Minute})
 	s.clock.Advance(100 * time.Millisecond)

@@ -125,7 +125,7 @@ func renderConstants(r line.Rules) string {
 // KnownState, whether a line may be created, and the latest sale report.
 func commonArgs(now string, m line.KnownState, begin bool) []any {
 	return []any{
-		now, m.Epoch, m.Rev, m.AnsweredAt, m.SettingsAt, m.Threshold, flagArg(m.Paused), m.SlotMS, m.ClosesAt, flagArg(begin),
+		now, m.Epoch, m.Revision, m.AnsweredAt, m.SettingsAt, m.Threshold, flagArg(m.Paused), m.SlotMS, m.ClosesAt, flagArg(begin),
 		m.Sale.At, int64(m.Sale.Status), m.Sale.OpensAt, m.Sale.ClosesAt, m.Sale.PresaleOpensAt,
 	}
 }

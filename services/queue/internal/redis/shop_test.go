@@ -16,7 +16,7 @@ func onSale(t *testing.T, threshold int64) (f *fixture, in line.ClaimOutcome) {
 	f = setup(t, threshold)
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
 	in = f.join("in")
-	require.Equal(t, line.Inside, in.Standing)
+	require.Equal(t, line.Inside, in.State)
 	return f, in
 }
 
@@ -24,7 +24,7 @@ func onSale(t *testing.T, threshold int64) (f *fixture, in line.ClaimOutcome) {
 func (f *fixture) remaining(user string) time.Duration {
 	f.t.Helper()
 	o := f.status(user)
-	require.Equal(f.t, line.Inside, o.Standing, user)
+	require.Equal(f.t, line.Inside, o.State, user)
 	return time.UnixMilli(o.End).Sub(f.clock())
 }
 
@@ -33,7 +33,7 @@ func TestNobodyIsAdmittedWhileShopIsAway(t *testing.T) {
 	f, _ := onSale(t, 5)
 	f.away = true
 	f.live(20*time.Second, "in")
-	require.Equal(t, line.Inside, f.join("a").Standing, "not known to be away yet")
+	require.Equal(t, line.Inside, f.join("a").State, "not known to be away yet")
 	f.live(time.Second, "in", "a")
 	users := f.crowd("w", 2)
 	f.live(15*time.Minute, append(users, "in", "a")...)
@@ -56,7 +56,7 @@ func TestLineWithoutSaleDoesNotNeedTicket(t *testing.T) {
 	f.join("in")
 	f.away = true
 	f.live(time.Minute, "in")
-	require.Equal(t, line.Inside, f.join("a").Standing)
+	require.Equal(t, line.Inside, f.join("a").State)
 	f.live(10*time.Minute, "in", "a")
 	require.Empty(t, f.set("active"), "slots end by their time")
 }
@@ -82,7 +82,7 @@ func TestSlotsStandWhileShopIsAway(t *testing.T) {
 			f.live(time.Minute, "in", "late")
 			require.Equal(t, 5*time.Second, f.remaining("in"))
 			require.Equal(t, 600*time.Second, f.remaining("late"))
-			require.Equal(t, line.Waiting, f.join("w").Standing, "never above the threshold")
+			require.Equal(t, line.Waiting, f.join("w").State, "never above the threshold")
 
 			f.away = false
 			f.ask()
@@ -154,7 +154,7 @@ func TestAnyReplicaHearsTicket(t *testing.T) {
 		f.known = withReport
 	}
 	f.known = withoutReport
-	require.Equal(t, line.Inside, f.join("a").Standing)
+	require.Equal(t, line.Inside, f.join("a").State)
 }
 
 // A hold of seats made before an outage is noticed extends the slot as usual.
@@ -182,7 +182,7 @@ func TestTokenRestoresSlotWhileShopIsAway(t *testing.T) {
 	in.End = f.status("in").End
 	token := f.entry(in)
 	f.wipe()
-	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "in", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "in", Entry: token}).State)
 	require.Equal(t, 500*time.Second, f.remaining("in"))
 	f.live(5*time.Minute, "in")
 	f.away = false

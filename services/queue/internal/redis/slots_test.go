@@ -23,9 +23,9 @@ func TestUnclaimedSlotsAreReassigned(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("active"))
 	f.live(2*time.Second, "b")
 	require.Equal(t, []string{"a"}, f.set("parked"))
-	require.Equal(t, line.Inside, f.status("b").Standing)
+	require.Equal(t, line.Inside, f.status("b").State)
 	back := f.status("a")
-	require.Equal(t, line.Waiting, back.Standing, "and gets the place back")
+	require.Equal(t, line.Waiting, back.State, "and gets the place back")
 	require.Equal(t, int64(0), back.Ahead)
 }
 
@@ -52,7 +52,7 @@ func TestLeaveEndsUnclaimedSlot(t *testing.T) {
 	f.tick()
 	require.Equal(t, []string{"a"}, f.set("unclaimed"))
 	require.True(t, f.release("a", ""))
-	require.Equal(t, line.NotInLine, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").State)
 	require.Zero(t, f.peek().Active)
 	require.Empty(t, f.set("unclaimed"))
 }
@@ -72,7 +72,7 @@ func TestSlotsEnd(t *testing.T) {
 			require.False(t, f.release("in", "another"), "only the slot that is named")
 			require.Equal(t, []string{"in"}, f.set("active"))
 			end(f, in.SlotID)
-			require.NotEqual(t, line.Inside, f.status("in").Standing)
+			require.NotEqual(t, line.Inside, f.status("in").State)
 			require.NotContains(t, f.set("active"), "in")
 			require.NotContains(t, f.set("active-seen"), "in")
 			n, err := f.client.HExists(f.ctx(), f.key("slot"), "in").Result()
@@ -195,10 +195,10 @@ func TestLateHoldRestoresNoSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
 	f.advance(600 * time.Second)
-	require.Equal(t, line.Inside, f.join("next").Standing, "entered at once, before the next tick")
+	require.Equal(t, line.Inside, f.join("next").State, "entered at once, before the next tick")
 	f.hold("in", in.SlotID, f.clock().Add(300*time.Second))
 	require.Equal(t, int64(1), f.peek().Active)
-	require.NotEqual(t, line.Inside, f.status("in").Standing)
+	require.NotEqual(t, line.Inside, f.status("in").State)
 }
 
 func TestHoldEndsWithSale(t *testing.T) {

@@ -50,11 +50,11 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 			f := setup(t, 1)
 			in, ticket := f.waitBehindIn("a")
 			f.failover()
-			require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "found in the queue")
+			require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State, "found in the queue")
 			f.live(31*time.Second, "in", "a")
 			turn(f, in)
 			got := f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket})
-			require.Equal(t, line.NotInLine, got.Standing, "the ticket's place has been used")
+			require.Equal(t, line.NotInLine, got.State, "the ticket's place has been used")
 			later := f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket, Join: true})
 			require.NotEqual(t, ticket.Score, later.Score, "who wants more queues again")
 		})
@@ -65,7 +65,7 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
-		want  line.VisitorStanding
+		want  line.VisitorState
 	}{
 		"5 s after the leave": {5 * time.Second, line.NotInLine},
 		"more than 5 s":       {5*time.Second + time.Millisecond, line.Waiting},
@@ -83,7 +83,7 @@ func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 			require.NoError(t, f.client.ZRem(f.ctx(), f.key("seen"), "a").Err())
 			f.advance(time.Second)
 			f.failover()
-			require.Equal(t, tc.want, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+			require.Equal(t, tc.want, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State)
 		})
 	}
 }
@@ -98,10 +98,10 @@ func TestPlaceIsRestoredOnce(t *testing.T) {
 	second := f.ticket(f.status("a"))
 	f.advance(time.Second)
 	f.wipe()
-	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).State)
 	require.True(t, f.release("a", ""))
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: first}).Standing)
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: first}).State)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).State)
 }
 
 // A slot restored by its entry token counts as a turn.
@@ -112,9 +112,9 @@ func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	f.tick()
 	token := f.entry(f.status("a"))
 	f.wipe()
-	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).State)
 	require.True(t, f.release("a", token.SlotID))
-	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State)
 }
 
 // Tickets of an epoch expire an hour after that epoch has ended, not after the latest one has.
@@ -131,7 +131,7 @@ func TestLaterLossRestoresNoOlderTickets(t *testing.T) {
 			lose(f)
 			f.peek()
 			f.advance(11 * time.Minute)
-			require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+			require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).State)
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (f *fixture) joinThreeWaiters() {
 	f.t.Helper()
 	for i, user := range []string{"x", "y", "z"} {
-		require.Equal(f.t, line.Waiting, f.joinAt(user, int64(100+i)).Standing)
+		require.Equal(f.t, line.Waiting, f.joinAt(user, int64(100+i)).State)
 	}
 }
 
@@ -24,7 +24,7 @@ func (f *fixture) requireBehindAll(user string, position int64) {
 	f.advance(time.Second)
 	waiting := f.peek().Waiting
 	got := f.joinAt(user, position)
-	require.Equal(f.t, line.Waiting, got.Standing)
+	require.Equal(f.t, line.Waiting, got.State)
 	require.Equal(f.t, []int64{f.clock().UnixMicro(), waiting}, []int64{got.Score, got.Ahead}, "behind all who wait")
 }
 
@@ -33,7 +33,7 @@ func (f *fixture) requireBehindAll(user string, position int64) {
 func TestUserIsEarlyOncePerRound(t *testing.T) {
 	inside := func(f *fixture) line.ClaimOutcome {
 		in := f.joinAt("m", 10)
-		require.Equal(f.t, line.Inside, in.Standing)
+		require.Equal(f.t, line.Inside, in.State)
 		f.joinThreeWaiters()
 		f.advance(time.Second)
 		return in
@@ -84,7 +84,7 @@ func TestUserIsEarlyOncePerRound(t *testing.T) {
 			f.apply(line.Settings{Threshold: ptr(2)})
 			f.live(time.Second, "in", "m", "x", "y", "z")
 			in := f.status("m")
-			require.Equal(f.t, line.Inside, in.Standing)
+			require.Equal(f.t, line.Inside, in.State)
 			f.apply(line.Settings{Threshold: ptr(1)})
 			require.True(f.t, f.release("m", in.SlotID))
 		},
@@ -92,7 +92,7 @@ func TestUserIsEarlyOncePerRound(t *testing.T) {
 			entry := f.entry(inside(f))
 			f.wipe()
 			in := f.claim(line.PlaceClaim{UserID: "m", Entry: entry})
-			require.Equal(f.t, line.Inside, in.Standing)
+			require.Equal(f.t, line.Inside, in.State)
 			f.join("w")
 			require.True(f.t, f.release("m", in.SlotID))
 		},
@@ -186,7 +186,7 @@ func TestTurnsAreKeptForADay(t *testing.T) {
 	turn := func(user string, position int64) {
 		t.Helper()
 		in := f.joinAt(user, position)
-		require.Equal(t, line.Inside, in.Standing)
+		require.Equal(t, line.Inside, in.State)
 		require.True(t, f.release(user, in.SlotID))
 	}
 	turns := func() (users [][]string) {

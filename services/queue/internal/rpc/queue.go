@@ -84,7 +84,7 @@ func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*qu
 func answerItems(
 	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.PlaceRequest) []line.PlaceAnswer,
 ) *queuev1.LineResponse {
-	return &queuev1.LineResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toRequest, do, func(a line.PlaceAnswer, err error) *queuev1.LineResult {
+	return &queuev1.LineResponse{Results: batchrpc.PerBatch(ctx, req.GetItems(), toRequest, do, func(a line.PlaceAnswer, err error) *queuev1.LineResult {
 		if err != nil {
 			a.Err = err
 		}
@@ -105,7 +105,7 @@ func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queue
 }
 
 func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
-	return &queuev1.VerifySlotsResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toSlotQuery, v.line.VerifySlots, fromSlotVerdict)}, nil
+	return &queuev1.VerifySlotsResponse{Results: batchrpc.PerBatch(ctx, req.GetItems(), toSlotQuery, v.line.VerifySlots, fromSlotVerdict)}, nil
 }
 
 // watchInterval is the minimum time between two messages of a stream.

@@ -62,7 +62,7 @@ func TestWatchIsThrottledAndSendsHeartbeats(t *testing.T) {
 
 		require.True(t, (<-stream.sent).GetSnapshot())
 		for i := range 10 { // one change every 10 ms; all are sent in one message
-			cache.Observe("ev", line.LineState{Epoch: int64(i + 1), Rev: 1, Now: 1})
+			cache.Observe("ev", line.LineState{Epoch: int64(i + 1), Revision: 1, Now: 1})
 			<-time.After(10 * time.Millisecond)
 		}
 		change := <-stream.sent

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/compare"
+	"urr.guru/pkg/compare/comparetest"
 	"urr.guru/pkg/outbox"
-	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/rounds/roundstest"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/reward/internal/payout"
@@ -34,12 +34,12 @@ const (
 // per row. The provider answers at once. Both leave the same rows in all tables.
 func BenchmarkRewardClaim(b *testing.B) {
 	pool := open(b)
-	side := func(rows int, pay func()) rounds.MeasureFunc {
+	side := func(rows int, pay func()) compare.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			return perRow(b, pool, rows, pay), nil, nil
 		}
 	}
-	roundstest.Compare(b, rounds.Result{
+	comparetest.Compare(b, compare.Result{
 		Name: "reward_claim", What: "claim and settle a reward, in batches", Besides: "one row per transaction", Unit: "µs per reward", Must: 10, Aim: 12,
 	}, side(engineRows, func() { payAll(b, pool) }), side(baselineRows, func() { payOneByOne(b, pool) }))
 }

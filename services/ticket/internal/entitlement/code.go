@@ -32,7 +32,7 @@ func (s *Service) MakeCodes(ctx context.Context, b Batch) (made Batch, codes []s
 
 // UseCode gives a user the entitlement of a code.
 func (s *Service) UseCode(ctx context.Context, eventID, userID, code string) error {
-	if _, err := s.events.Head(ctx, eventID); err != nil {
+	if _, err := s.events.Event(ctx, eventID); err != nil {
 		return err
 	}
 	return s.Store.UseCode(ctx, eventID, userID, codeHash(code))

@@ -33,8 +33,8 @@ const (
 
 // Events reads events.
 type Events interface {
-	// Head returns an event, at most 1 s old, or event.ErrNotFound.
-	Head(ctx context.Context, id string) (event.Event, error)
+	// Event returns an event, at most 1 s old, or event.ErrNotFound.
+	Event(ctx context.Context, id string) (event.Event, error)
 }
 
 // Memberships finds the users who have a membership of a plan.
@@ -66,7 +66,7 @@ func NewService(events Events, members Memberships, store Store) *Service {
 // HoldAny reports for each of the users whether they have an entitlement for the presale of an
 // event. Nobody has one for an event without a presale.
 func (s *Service) HoldAny(ctx context.Context, eventID string, users []User) ([]bool, error) {
-	e, err := s.events.Head(ctx, eventID)
+	e, err := s.events.Event(ctx, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ type Allowance struct {
 
 // AllowanceOf returns what a user may buy at an event, by its presale and its limits.
 func (s *Service) AllowanceOf(ctx context.Context, eventID string, u User) (Allowance, error) {
-	e, err := s.events.Head(ctx, eventID)
+	e, err := s.events.Event(ctx, eventID)
 	if err != nil {
 		return Allowance{}, err
 	}

@@ -66,9 +66,9 @@ type History struct {
 	RefundsAt time.Time
 }
 
-// Closing has the settings of an event that decide whether a payment still becomes tickets, and
+// AfterSaleTerms has the settings of an event that decide whether a payment still becomes tickets, and
 // whether tickets can be given back. A transaction reads them after it has locked the event.
-type Closing struct {
+type AfterSaleTerms struct {
 	State State
 	// ClosesAt is the end of refunds and transfers; after it doors get lists of the valid tickets.
 	ClosesAt time.Time
@@ -92,14 +92,14 @@ type Closing struct {
 
 // KeepsReturns reports whether the organiser gets a place that is given back at this time: nothing is
 // sold any more, or doors may have its old ticket on their lists, or the event's settings say so.
-func (c *Closing) KeepsReturns(at time.Time) bool {
+func (c *AfterSaleTerms) KeepsReturns(at time.Time) bool {
 	return c.ReturnsTo == ReturnsToHouse || !at.Before(c.SalesCloseAt) || !at.Before(c.ClosesAt)
 }
 
 // ReleaseAt returns when a place that is given back now is for sale again; zero: at once. It is
 // random, so that no user can give a seat back for another to buy at a known second. If the section
 // is scarce, it is never at once: a buyer could see which place comes back.
-func (c *Closing) ReleaseAt(now time.Time, scarce bool) time.Time {
+func (c *AfterSaleTerms) ReleaseAt(now time.Time, scarce bool) time.Time {
 	within := c.ReturnWithin
 	if within <= 0 && scarce {
 		within = defaultReturnWithin * time.Second

@@ -141,8 +141,8 @@ func (s *Service) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 	return s.snapshots.get(ctx, id)
 }
 
-// Head returns an event without its free places, at most 1 s old.
-func (s *Service) Head(ctx context.Context, id string) (Event, error) { return s.heads.get(ctx, id) }
+// Event returns an event without its free places, at most 1 s old.
+func (s *Service) Event(ctx context.Context, id string) (Event, error) { return s.heads.get(ctx, id) }
 
 func (s *Service) Create(ctx context.Context, spec Spec, key *idempotency.Key) (Snapshot, error) {
 	return s.put(ctx, uuid.Must(uuid.NewV7()).String(), spec, nil, key)

@@ -107,8 +107,8 @@ type UserRefunds struct {
 }
 
 // Closing returns when refunds and transfers end: the times of the spec, or defaults.
-func (s *Spec) Closing() Closing {
-	c := Closing{ClosesAt: s.StartsAt.Add(-time.Hour), UserRefunds: true}
+func (s *Spec) Closing() AfterSaleTerms {
+	c := AfterSaleTerms{ClosesAt: s.StartsAt.Add(-time.Hour), UserRefunds: true}
 	switch {
 	case s.ClosesAt != nil:
 		c.ClosesAt = *s.ClosesAt

@@ -95,7 +95,7 @@ func (s *Sender) compose(d *notice.Delivery, f *notice.Facts) (*content, error) 
 		return nil, err
 	}
 	c := &content{}
-	if f.Codes && (d.Type == notice.TicketsIssued || d.Type == notice.CodesDue) {
+	if f.ContainsTicketCodes && (d.Type == notice.TicketsIssued || d.Type == notice.CodesDue) {
 		if c.codes, err = s.codesOf(f.Tickets); err != nil {
 			return nil, err
 		}

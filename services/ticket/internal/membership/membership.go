@@ -90,8 +90,8 @@ func New(userID string, p *Plan, now time.Time) *Membership {
 	}
 }
 
-// Shown is a membership with its plan's name.
-type Shown struct {
+// View is a membership with its plan's name.
+type View struct {
 	Membership
 
 	Name string
@@ -101,7 +101,7 @@ type Shown struct {
 
 // StatusNow returns the status at the time Now: CANCELLED if it was not paid in time, EXPIRED if it
 // has ended by then.
-func (s *Shown) StatusNow() Status {
+func (s *View) StatusNow() Status {
 	switch {
 	case s.Due(s.Now):
 		return Cancelled

@@ -74,7 +74,7 @@ func TestStatusNow(t *testing.T) {
 	noon := seoul(2030, time.May, 1, 12)
 	m := pending(1, noon)
 	status := func(now time.Time) membership.Status {
-		return (&membership.Shown{Membership: *m, Now: now}).StatusNow()
+		return (&membership.View{Membership: *m, Now: now}).StatusNow()
 	}
 	require.Equal(t, membership.Pending, status(noon))
 	require.Equal(t, membership.Cancelled, status(noon.Add(membership.PayWithin)), "before the sweeper has seen it")

@@ -44,9 +44,9 @@ type Store interface {
 	// ErrPlanNotFound, ErrPlanNotOnSale, ErrAhead, ErrFreeOnce.
 	Buy(ctx context.Context, userID, planID string, contact purchase.Contact) (uuid.UUID, error)
 	// Find returns a membership, or ErrNotFound.
-	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
+	Find(ctx context.Context, id uuid.UUID) (*View, error)
 	// List returns memberships of a user with ids below before (zero: all), newest first.
-	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
+	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]View, error)
 	// Change lets decide change a membership, or returns ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
 	// Due returns up to max memberships whose time to pay is over.
@@ -113,7 +113,7 @@ func (s *Service) All(ctx context.Context, limit int, before uuid.UUID) ([]Plan,
 
 // Buy begins a user's purchase of a plan, or returns the one that is still to be paid. Errors:
 // ErrPlanNotFound, ErrPlanNotOnSale, ErrAhead, ErrFreeOnce.
-func (s *Service) Buy(ctx context.Context, userID, planID string, contact purchase.Contact) (*Shown, error) {
+func (s *Service) Buy(ctx context.Context, userID, planID string, contact purchase.Contact) (*View, error) {
 	id, err := s.store.Buy(ctx, userID, planID, contact)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *Service) Buy(ctx context.Context, userID, planID string, contact purcha
 }
 
 // Get returns a user's membership, or ErrNotFound.
-func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
+func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*View, error) {
 	m, err := s.store.Find(ctx, id)
 	if err == nil && m.UserID != userID {
 		return nil, ErrNotFound
@@ -131,7 +131,7 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Shown,
 }
 
 // List returns a user's memberships, newest first, and `before` for the next page (zero: none).
-func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]View, uuid.UUID, error) {
 	list, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
 		return list, uuid.Nil, err

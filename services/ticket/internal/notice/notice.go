@@ -125,9 +125,9 @@ type Facts struct {
 	// FullRefundUntil is the time until which the user gets back all that was paid for a ticket, as
 	// the event was postponed; zero: the user has no ticket that can be given back so.
 	FullRefundUntil time.Time
-	// Codes: e-mails contain the codes of the event's tickets at present.
-	Codes bool
-	// Tickets are the user's valid tickets. They are read only if Codes is set.
+	// ContainsTicketCodes: e-mails contain the codes of the event's tickets at present.
+	ContainsTicketCodes bool
+	// Tickets are the user's valid tickets. They are read only if ContainsTicketCodes is set.
 	Tickets []ticket.Ticket
 }
 

@@ -12,12 +12,12 @@ import (
 // Closings returns the database's time and, by event id, the state and deadlines that decide on
 // payments and refunds. A transaction calls it after it has taken its locks: an event may close while
 // the transaction waits for a lock.
-func Closings(ctx context.Context, q *Queries, eventIDs []string) (closings map[string]event.Closing, now time.Time, err error) {
+func Closings(ctx context.Context, q *Queries, eventIDs []string) (closings map[string]event.AfterSaleTerms, now time.Time, err error) {
 	rows, err := q.Closings(ctx, db.ClosingsParams{EventIds: eventIDs, Now: q.ClockTime()})
-	closings = make(map[string]event.Closing, len(rows))
+	closings = make(map[string]event.AfterSaleTerms, len(rows))
 	for _, r := range rows {
 		now = r.Now.UTC()
-		closings[r.EventID] = event.Closing{
+		closings[r.EventID] = event.AfterSaleTerms{
 			State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
 			FeesUntil: r.FeesUntil.UTC(), PostponedAt: TimeOrZero(r.PostponedAt), Transferable: event.Transferable(r.Transferable),
 			SalesCloseAt: r.SalesCloseAt.UTC(), ReturnsTo: event.ReturnsTo(r.ReturnsTo), ReturnWithin: time.Duration(r.ReturnWithin) * time.Second,
@@ -29,11 +29,11 @@ func Closings(ctx context.Context, q *Queries, eventIDs []string) (closings map[
 
 // FormerTerms returns the terms of refunds by users that an event had at a time or later, and that
 // were replaced since then.
-func FormerTerms(ctx context.Context, tx *Tx, eventID string, at time.Time) ([]event.Closing, error) {
+func FormerTerms(ctx context.Context, tx *Tx, eventID string, at time.Time) ([]event.AfterSaleTerms, error) {
 	rows, err := tx.FormerTerms(ctx, db.FormerTermsParams{EventID: eventID, At: at})
-	terms := make([]event.Closing, len(rows))
+	terms := make([]event.AfterSaleTerms, len(rows))
 	for i, r := range rows {
-		terms[i] = event.Closing{
+		terms[i] = event.AfterSaleTerms{
 			RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds, FeesUntil: r.FeesUntil.UTC(),
 			PostponedAt: TimeOrZero(r.PostponedAt), CancellationFees: CancellationFees(r.CancellationUntil, r.CancellationPercents),
 		}

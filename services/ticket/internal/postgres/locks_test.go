@@ -213,7 +213,7 @@ func TestClaimsReadTheClockAfterTheirLocks(t *testing.T) {
 			svc.Clock.Advance(time.Minute)
 		}))
 	require.Equal(t, refund.Refused, c.Status)
-	require.Equal(t, refund.ProblemTooLate, c.Problems[0].Reason)
+	require.Equal(t, refund.ExcludedTooLate, c.Excluded[0].Reason)
 	svc.RequireInvariants(t)
 }
 

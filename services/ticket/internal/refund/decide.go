@@ -20,10 +20,10 @@ const AskedWithin = 7 * 24 * time.Hour
 // If the organiser has changed the terms since then, the better ones for the user count. Only the
 // end of all refunds counts by the time of the decision, since doors get their lists then.
 type Terms struct {
-	event.Closing
+	event.AfterSaleTerms
 
 	// Former are terms of refunds by users that were replaced after the time of asking.
-	Former []event.Closing
+	Former []event.AfterSaleTerms
 	Now    time.Time
 }
 
@@ -36,9 +36,9 @@ func (s *Terms) at(req *Request) time.Time {
 }
 
 // forUser returns the terms by which the user of a ticket, who asks at this time, may give it back.
-func (s *Terms) forUser(t *ticket.Ticket, at time.Time) (taking []*event.Closing) {
-	if at.Before(userRefundsUntil(&s.Closing, t, at)) {
-		taking = append(taking, &s.Closing)
+func (s *Terms) forUser(t *ticket.Ticket, at time.Time) (taking []*event.AfterSaleTerms) {
+	if at.Before(userRefundsUntil(&s.AfterSaleTerms, t, at)) {
+		taking = append(taking, &s.AfterSaleTerms)
 	}
 	for i := range s.Former {
 		if former := &s.Former[i]; at.Before(userRefundsUntil(former, t, at)) {
@@ -51,13 +51,13 @@ func (s *Terms) forUser(t *ticket.Ticket, at time.Time) (taking []*event.Closing
 // keepsFees reports whether the user of a ticket gets no fees back: always, except for a time after
 // a postponement, for tickets from before it. Who buys later knows the new date, and would else get
 // a purchase that may be undone for nothing.
-func keepsFees(c *event.Closing, t *ticket.Ticket, at time.Time) bool {
+func keepsFees(c *event.AfterSaleTerms, t *ticket.Ticket, at time.Time) bool {
 	return !at.Before(c.FeesUntil) || !t.ChosenAt.Before(c.PostponedAt)
 }
 
 // userRefundsUntil returns the time until which users may give a ticket back; zero: they may not.
 // The event's settings decide, but for some time after a postponement buyers from before it may.
-func userRefundsUntil(c *event.Closing, t *ticket.Ticket, at time.Time) (until time.Time) {
+func userRefundsUntil(c *event.AfterSaleTerms, t *ticket.Ticket, at time.Time) (until time.Time) {
 	if c.UserRefunds {
 		until = c.RefundUntil
 	}
@@ -68,7 +68,7 @@ func userRefundsUntil(c *event.Closing, t *ticket.Ticket, at time.Time) (until t
 }
 
 // kept returns what the organiser keeps of a ticket that its user gives back.
-func kept(c *event.Closing, t *ticket.Ticket, at time.Time) int64 {
+func kept(c *event.AfterSaleTerms, t *ticket.Ticket, at time.Time) int64 {
 	if !keepsFees(c, t, at) {
 		return 0
 	}
@@ -94,13 +94,13 @@ func Decide(req Request, tickets []*ticket.Ticket, terms Terms) Claim {
 	var claimed []*ticket.Ticket
 	for _, t := range tickets {
 		if problem := problemOf(&req, t, &terms); problem != "" {
-			c.Problems = append(c.Problems, Problem{TicketID: t.ID, Reason: problem})
+			c.Excluded = append(c.Excluded, ExcludedTicket{TicketID: t.ID, Reason: problem})
 			continue
 		}
 		claimed = append(claimed, t)
 	}
 	c.addMissing(&req, tickets)
-	if req.Cause != ByHand && (len(claimed) == 0 || (len(req.TicketIDs) > 0 && len(c.Problems) > 0)) {
+	if req.Cause != ByHand && (len(claimed) == 0 || (len(req.TicketIDs) > 0 && len(c.Excluded) > 0)) {
 		return c.Refuse(ReasonNotRefundable)
 	}
 	amounts, sum := make([]int64, len(claimed)), int64(0)
@@ -132,13 +132,13 @@ func assignByHand(req *Request, tickets []*ticket.Ticket, terms *Terms, c Claim)
 	for _, t := range tickets {
 		switch {
 		case t.PaymentID != req.PaymentID:
-			c.Problems = append(c.Problems, Problem{TicketID: t.ID, Reason: ProblemNotYours})
+			c.Excluded = append(c.Excluded, ExcludedTicket{TicketID: t.ID, Reason: ExcludedNotYours})
 		case t.Status == ticket.Refunding, t.Status == ticket.Transferring, !t.Admits() && t.Owed() == 0:
-			c.Problems = append(c.Problems, Problem{TicketID: t.ID, Reason: string(t.Status)})
+			c.Excluded = append(c.Excluded, ExcludedTicket{TicketID: t.ID, Reason: string(t.Status)})
 		}
 	}
 	c.addMissing(req, tickets)
-	if len(c.Problems) > 0 {
+	if len(c.Excluded) > 0 {
 		return c.Refuse(ReasonNotRefundable)
 	}
 	left := req.HandLimit
@@ -147,10 +147,10 @@ func assignByHand(req *Request, tickets []*ticket.Ticket, terms *Terms, c Claim)
 		left -= amount
 		c.Items = append(c.Items, Item{TicketID: t.ID, Amount: amount})
 		if amount == 0 {
-			c.Problems = append(c.Problems, Problem{TicketID: t.ID, Reason: ProblemNotCovered})
+			c.Excluded = append(c.Excluded, ExcludedTicket{TicketID: t.ID, Reason: ExcludedNotCovered})
 		}
 	}
-	if len(c.Problems) > 0 {
+	if len(c.Excluded) > 0 {
 		c.Items = nil
 		return c.Refuse(ReasonNotRefundable)
 	}
@@ -169,7 +169,7 @@ func refundAmount(req *Request, t *ticket.Ticket, terms *Terms) int64 {
 	}
 	if req.Cause == User {
 		at := terms.at(req)
-		least = kept(&terms.Closing, t, at)
+		least = kept(&terms.AfterSaleTerms, t, at)
 		for i, c := range terms.forUser(t, at) {
 			if k := kept(c, t, at); i == 0 || k < least {
 				least = k
@@ -195,7 +195,7 @@ type Offer struct {
 // OfferTo returns what Decide would answer now if the ticket's holder asked for a refund of it.
 func OfferTo(t *ticket.Ticket, terms Terms) Offer {
 	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: terms.Now}
-	o := Offer{Amount: refundAmount(&req, t, &terms), Until: userRefundsUntil(&terms.Closing, t, terms.Now)}
+	o := Offer{Amount: refundAmount(&req, t, &terms), Until: userRefundsUntil(&terms.AfterSaleTerms, t, terms.Now)}
 	if o.Reason = refusal(&req, &terms); o.Reason == "" {
 		o.Reason = problemOf(&req, t, &terms)
 	}
@@ -205,7 +205,7 @@ func OfferTo(t *ticket.Ticket, terms Terms) Offer {
 	if o.Reason == "" && t.OnlyWhole > 0 && t.OnlyWhole != o.Amount {
 		o.Reason = ReasonOnlyWhole
 	}
-	if o.Reason == "" && !keepsFees(&terms.Closing, t, terms.Now) {
+	if o.Reason == "" && !keepsFees(&terms.AfterSaleTerms, t, terms.Now) {
 		o.FullUntil = terms.FeesUntil
 	}
 	return o
@@ -236,15 +236,15 @@ func problemOf(req *Request, t *ticket.Ticket, terms *Terms) string {
 	closed := !terms.Now.Before(terms.ClosesAt) // the lists of doors may have the ticket
 	switch {
 	case t.PaymentID != req.PaymentID, req.Cause == User && t.UserID != req.UserID:
-		return ProblemNotYours
+		return ExcludedNotYours
 	case t.Status == ticket.Voided && req.Cause == Operator && refundAmount(req, t, terms) > 0: // the money is left
 		return ""
 	case t.Status != ticket.Valid:
 		return string(t.Status)
 	case req.Cause == User && !taken && !terms.UserRefunds:
-		return ProblemNoRefunds
+		return ExcludedNoRefunds
 	case req.Cause == User && (!taken || closed), req.Cause == ByHand && closed:
-		return ProblemTooLate
+		return ExcludedTooLate
 	default:
 		return ""
 	}
@@ -254,7 +254,7 @@ func problemOf(req *Request, t *ticket.Ticket, terms *Terms) string {
 func (c *Claim) addMissing(req *Request, tickets []*ticket.Ticket) {
 	for _, id := range req.TicketIDs {
 		if !slices.ContainsFunc(tickets, func(t *ticket.Ticket) bool { return t.ID == id }) {
-			c.Problems = append(c.Problems, Problem{TicketID: id, Reason: ProblemNotYours})
+			c.Excluded = append(c.Excluded, ExcludedTicket{TicketID: id, Reason: ExcludedNotYours})
 		}
 	}
 }

@@ -19,7 +19,7 @@ var (
 
 // inTime returns terms that allow refunds by users for one hour, and refunds by hand for two.
 func inTime() refund.Terms {
-	return refund.Terms{Now: noon, Closing: event.Closing{
+	return refund.Terms{Now: noon, AfterSaleTerms: event.AfterSaleTerms{
 		State: event.Open, RefundUntil: noon.Add(time.Hour), ClosesAt: noon.Add(2 * time.Hour), UserRefunds: true,
 	}}
 }
@@ -92,7 +92,7 @@ func TestDecideInEveryStatus(t *testing.T) {
 			c := refund.Decide(request(cause), []*ticket.Ticket{other, valid}, inTime())
 			require.Equal(t, refund.Begun, c.Status, "%s %s", cause, status)
 			require.Equal(t, []uuid.UUID{valid.ID}, c.TicketIDs())
-			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
+			require.Equal(t, []refund.ExcludedTicket{{TicketID: other.ID, Reason: string(status)}}, c.Excluded)
 			require.Equal(t, before, *other)
 
 			if cause == refund.ByHand { // see TestMoneyByHandForTickets
@@ -104,7 +104,7 @@ func TestDecideInEveryStatus(t *testing.T) {
 			c = refund.Decide(req, []*ticket.Ticket{valid, other}, inTime())
 			require.Equal(t, refund.Refused, c.Status, "%s %s", cause, status)
 			require.Equal(t, refund.ReasonNotRefundable, c.Reason)
-			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
+			require.Equal(t, []refund.ExcludedTicket{{TicketID: other.ID, Reason: string(status)}}, c.Excluded)
 			require.Empty(t, c.Items)
 			require.Equal(t, ticket.Valid, valid.Status)
 
@@ -117,7 +117,7 @@ func TestDecideInEveryStatus(t *testing.T) {
 // Users, operators and refunds by hand have different rules and deadlines.
 func TestDecideRefuses(t *testing.T) {
 	t.Parallel()
-	const tooLate, notYours, eventCancelled = refund.ProblemTooLate, refund.ProblemNotYours, refund.ReasonEventCancelled
+	const tooLate, notYours, eventCancelled = refund.ExcludedTooLate, refund.ExcludedNotYours, refund.ReasonEventCancelled
 	for name, c := range map[string]struct {
 		change func(req *refund.Request, tk *ticket.Ticket, sale *refund.Terms)
 		// The answers to a user, an operator, and a refund by hand: the problem of a ticket, the reason
@@ -129,7 +129,7 @@ func TestDecideRefuses(t *testing.T) {
 		"users' end": {func(r *refund.Request, _ *ticket.Ticket, s *refund.Terms) {
 			r.AskedAt, s.Now = s.RefundUntil, s.RefundUntil
 		}, tooLate, "", ""},
-		"no refunds": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false }, refund.ProblemNoRefunds, "", ""},
+		"no refunds": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false }, refund.ExcludedNoRefunds, "", ""},
 		"closed":     {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.ClosesAt }, tooLate, "", tooLate},
 		"paused":     {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Paused }, "", "", ""},
 		"cancelled":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled }, eventCancelled, eventCancelled, ""},
@@ -148,8 +148,8 @@ func TestDecideRefuses(t *testing.T) {
 			c.change(&req, tk, &sale)
 			claim := refund.Decide(req, []*ticket.Ticket{tk}, sale)
 			got := claim.Reason
-			if len(claim.Problems) > 0 {
-				got = claim.Problems[0].Reason
+			if len(claim.Excluded) > 0 {
+				got = claim.Excluded[0].Reason
 			}
 			require.Equal(t, want, got, "%s, %s", name, cause)
 			if cause == refund.ByHand {
@@ -175,9 +175,9 @@ func TestUsersAreJudgedByTheTimeOfAsking(t *testing.T) {
 		"before the step":              {-second, 5 * second, 70, ""},
 		"at the step":                  {0, 5 * second, 49, ""},
 		"before the end":               {time.Hour - second, time.Hour + 4*second, 49, ""},
-		"at the end":                   {time.Hour, time.Hour + 4*second, 0, refund.ProblemTooLate},
+		"at the end":                   {time.Hour, time.Hour + 4*second, 0, refund.ExcludedTooLate},
 		"before the end of all":        {time.Hour - second, 2*time.Hour - second, 49, ""},
-		"at the end of all":            {time.Hour - second, 2 * time.Hour, 0, refund.ProblemTooLate},
+		"at the end of all":            {time.Hour - second, 2 * time.Hour, 0, refund.ExcludedTooLate},
 		"by a clock that is fast":      {time.Minute, -second, 70, ""},
 		"while fees are given back":    {-time.Hour - second, second, 75, ""},
 		"after fees were given back":   {-time.Hour, second, 70, ""},
@@ -190,8 +190,8 @@ func TestUsersAreJudgedByTheTimeOfAsking(t *testing.T) {
 		req.AskedAt = noon.Add(c.asked)
 		claim := refund.Decide(req, []*ticket.Ticket{tk}, sale)
 		got := claim.Reason
-		if len(claim.Problems) > 0 {
-			got = claim.Problems[0].Reason
+		if len(claim.Excluded) > 0 {
+			got = claim.Excluded[0].Reason
 		}
 		require.Equal(t, c.problem, got, name)
 		if c.problem == "" {
@@ -203,8 +203,8 @@ func TestUsersAreJudgedByTheTimeOfAsking(t *testing.T) {
 // Of terms that were changed since a user has asked, the better ones count for that user.
 func TestTheBetterTermsCount(t *testing.T) {
 	t.Parallel()
-	fees := func(percent int32) event.Closing {
-		return event.Closing{
+	fees := func(percent int32) event.AfterSaleTerms {
+		return event.AfterSaleTerms{
 			State: event.Open, UserRefunds: true, RefundUntil: noon.Add(time.Hour), ClosesAt: noon.Add(2 * time.Hour),
 			CancellationFees: event.CancellationFees{{Until: noon.Add(time.Hour), Percent: percent}},
 		}
@@ -213,31 +213,31 @@ func TestTheBetterTermsCount(t *testing.T) {
 	never.UserRefunds, over.RefundUntil, postponed.FeesUntil = false, noon.Add(-time.Hour), noon.Add(time.Hour)
 	postponed.PostponedAt = noon.Add(-time.Hour)
 	for name, c := range map[string]struct {
-		present event.Closing
-		former  []event.Closing
+		present event.AfterSaleTerms
+		former  []event.AfterSaleTerms
 		want    int64
 		problem string
 	}{
-		"higher fees":                {fees(50), []event.Closing{fees(10)}, 63, ""},
-		"lower fees":                 {fees(10), []event.Closing{fees(50)}, 63, ""},
-		"changed twice":              {fees(50), []event.Closing{fees(30), fees(20)}, 56, ""},
-		"none any more":              {never, []event.Closing{fees(50)}, 35, ""},
-		"an earlier end":             {over, []event.Closing{fees(50)}, 35, ""},
-		"there were none":            {fees(50), []event.Closing{never, over}, 35, ""},
-		"never any":                  {never, []event.Closing{never}, 0, refund.ProblemNoRefunds},
-		"over before and after":      {over, []event.Closing{over, never}, 0, refund.ProblemTooLate},
-		"postponed meanwhile":        {postponed, []event.Closing{fees(50)}, 75, ""},
-		"of the postponement before": {fees(50), []event.Closing{postponed}, 75, ""},
+		"higher fees":                {fees(50), []event.AfterSaleTerms{fees(10)}, 63, ""},
+		"lower fees":                 {fees(10), []event.AfterSaleTerms{fees(50)}, 63, ""},
+		"changed twice":              {fees(50), []event.AfterSaleTerms{fees(30), fees(20)}, 56, ""},
+		"none any more":              {never, []event.AfterSaleTerms{fees(50)}, 35, ""},
+		"an earlier end":             {over, []event.AfterSaleTerms{fees(50)}, 35, ""},
+		"there were none":            {fees(50), []event.AfterSaleTerms{never, over}, 35, ""},
+		"never any":                  {never, []event.AfterSaleTerms{never}, 0, refund.ExcludedNoRefunds},
+		"over before and after":      {over, []event.AfterSaleTerms{over, never}, 0, refund.ExcludedTooLate},
+		"postponed meanwhile":        {postponed, []event.AfterSaleTerms{fees(50)}, 75, ""},
+		"of the postponement before": {fees(50), []event.AfterSaleTerms{postponed}, 75, ""},
 	} {
 		req, tk := request(refund.User), bought(ticket.Valid)
-		claim := refund.Decide(req, []*ticket.Ticket{tk}, refund.Terms{Closing: c.present, Former: c.former, Now: noon})
+		claim := refund.Decide(req, []*ticket.Ticket{tk}, refund.Terms{AfterSaleTerms: c.present, Former: c.former, Now: noon})
 		if c.problem != "" {
-			require.Equal(t, []refund.Problem{{TicketID: tk.ID, Reason: c.problem}}, claim.Problems, name)
+			require.Equal(t, []refund.ExcludedTicket{{TicketID: tk.ID, Reason: c.problem}}, claim.Excluded, name)
 			continue
 		}
 		require.Equal(t, []refund.Item{{TicketID: tk.ID, Amount: c.want}}, claim.Items, name)
 		byOperator := request(refund.Operator)
-		claim = refund.Decide(byOperator, []*ticket.Ticket{bought(ticket.Valid)}, refund.Terms{Closing: c.present, Former: c.former, Now: noon})
+		claim = refund.Decide(byOperator, []*ticket.Ticket{bought(ticket.Valid)}, refund.Terms{AfterSaleTerms: c.present, Former: c.former, Now: noon})
 		require.EqualValues(t, 75, claim.Items[0].Amount, "%s: operators have no terms", name)
 	}
 }
@@ -315,18 +315,18 @@ func TestMoneyByHandForTickets(t *testing.T) {
 	other.PaymentID = uuid.New()
 	for reason, tk := range map[string]*ticket.Ticket{
 		"REFUNDING": bought(ticket.Refunding), "TRANSFERRING": bought(ticket.Transferring), "REFUNDED": bought(ticket.Refunded),
-		"TRANSFERRED": paidBack, refund.ProblemNotYours: other,
+		"TRANSFERRED": paidBack, refund.ExcludedNotYours: other,
 	} {
 		before, beside := *tk, bought(ticket.Valid)
 		c := assign(100, inTime(), beside, tk)
 		require.Equal(t, refund.Refused, c.Status, reason)
-		require.Equal(t, []refund.Problem{{TicketID: tk.ID, Reason: reason}}, c.Problems)
+		require.Equal(t, []refund.ExcludedTicket{{TicketID: tk.ID, Reason: reason}}, c.Excluded)
 		require.Equal(t, before, *tk)
 		require.Equal(t, ticket.Valid, beside.Status, "all or none")
 	}
 	covered, uncovered := bought(ticket.Valid), bought(ticket.Used)
 	c = assign(75, inTime(), covered, uncovered)
-	require.Equal(t, []refund.Problem{{TicketID: uncovered.ID, Reason: refund.ProblemNotCovered}}, c.Problems)
+	require.Equal(t, []refund.ExcludedTicket{{TicketID: uncovered.ID, Reason: refund.ExcludedNotCovered}}, c.Excluded)
 	require.Equal(t, refund.ReasonNotRefundable, c.Reason)
 	require.Empty(t, c.Items)
 	require.Equal(t, []ticket.Status{ticket.Valid, ticket.Used}, []ticket.Status{covered.Status, uncovered.Status})
@@ -365,7 +365,7 @@ func TestOfferIsWhatARequestGets(t *testing.T) {
 		case claim.Reason == refund.ReasonEventCancelled:
 			require.Equal(t, claim.Reason, offer.Reason, name)
 		default:
-			require.Equal(t, []refund.Problem{{TicketID: tk.ID, Reason: offer.Reason}}, claim.Problems, name)
+			require.Equal(t, []refund.ExcludedTicket{{TicketID: tk.ID, Reason: offer.Reason}}, claim.Excluded, name)
 		}
 		require.Equal(t, sale.UserRefunds, !offer.Until.IsZero(), name)
 	}

@@ -51,11 +51,11 @@ const (
 
 // Reasons why a ticket is not claimed. The reason may also be the ticket's status, such as USED.
 const (
-	ProblemTooLate   = "TOO_LATE"
-	ProblemNoRefunds = "NO_REFUNDS" // users cannot give tickets of the event back at all
-	ProblemNotYours  = "NOT_YOURS"
-	// ProblemNotCovered: nothing of the money that was given back by hand is left for the ticket.
-	ProblemNotCovered = "NOT_COVERED"
+	ExcludedTooLate   = "TOO_LATE"
+	ExcludedNoRefunds = "NO_REFUNDS" // users cannot give tickets of the event back at all
+	ExcludedNotYours  = "NOT_YOURS"
+	// ExcludedNotCovered: nothing of the money that was given back by hand is left for the ticket.
+	ExcludedNotCovered = "NOT_COVERED"
 )
 
 // ReasonNotPaid is the reason why a ticket that was a gift cannot be given back.
@@ -74,8 +74,8 @@ type Claim struct {
 	// BegunAt is when the tickets were claimed.
 	BegunAt time.Time
 	Items   []Item
-	// Problems has the tickets that were not claimed. If the claim is refused, they are the reason.
-	Problems []Problem
+	// Excluded has the tickets that were not claimed. If the claim is refused, they are the reason.
+	Excluded []ExcludedTicket
 	// MembershipID is the claimed membership or zero. MembershipAmount is the amount it gives back.
 	MembershipID     uuid.UUID
 	MembershipAmount int64
@@ -89,8 +89,8 @@ type Item struct {
 	Amount   int64
 }
 
-// Problem says why a ticket is not claimed.
-type Problem struct {
+// ExcludedTicket says why a ticket is not claimed.
+type ExcludedTicket struct {
 	TicketID uuid.UUID
 	Reason   string
 }

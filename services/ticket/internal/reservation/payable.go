@@ -139,7 +139,7 @@ func (s payables) FindToPay(ctx context.Context, id uuid.UUID) (*Purchase, time.
 	if err != nil {
 		return nil, now, err
 	}
-	e, err := s.events.Head(ctx, r.EventID)
+	e, err := s.events.Event(ctx, r.EventID)
 	if err != nil {
 		return nil, now, err
 	}

@@ -16,8 +16,8 @@ import (
 
 // Events reads the events for which places are held.
 type Events interface {
-	// Head returns an event, at most 1 s old.
-	Head(ctx context.Context, id string) (event.Event, error)
+	// Event returns an event, at most 1 s old.
+	Event(ctx context.Context, id string) (event.Event, error)
 	// Snapshot returns an event with its free places, at most 100 ms old.
 	Snapshot(ctx context.Context, id string) (event.Snapshot, error)
 }
@@ -84,7 +84,7 @@ func NewService(events Events, entitlements Entitlements, holder Holder, store S
 }
 
 func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error) {
-	e, err := s.events.Head(ctx, req.EventID)
+	e, err := s.events.Event(ctx, req.EventID)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Service) entitled(ctx context.Context, e *event.Event, u entitlement.Us
 // are free; ErrNotAdjacent when no row has as many free seats next to each other; ErrTryAgain when
 // other requests took the seats at every attempt.
 func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
-	e, err := s.events.Head(ctx, req.EventID)
+	e, err := s.events.Event(ctx, req.EventID)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (h *hall) event() event.Event {
 	}
 }
 
-func (h *hall) Head(context.Context, string) (event.Event, error) { return h.event(), nil }
+func (h *hall) Event(context.Context, string) (event.Event, error) { return h.event(), nil }
 
 func (h *hall) Snapshot(context.Context, string) (event.Snapshot, error) {
 	return eventtest.SnapshotWithSold(h.event(), noon, h.taken...), nil

@@ -84,13 +84,13 @@ func fromSeat(s *reservation.Seat) *ticketv1.Seat {
 	return &ticketv1.Seat{SeatId: s.ID, Section: s.Section, Row: s.Row, Number: int32(s.Number), Price: s.Price} //nolint:gosec // ≤ MaxSeats
 }
 
-func fromTicket(t *ticket.Shown, code string) *ticketv1.Ticket {
+func fromTicket(t *ticket.View, code string) *ticketv1.Ticket {
 	out := &ticketv1.Ticket{
 		TicketId: t.ID.String(), Code: code, EventId: t.EventID, Section: t.Section, Status: string(t.Status),
 		ReservationId: t.ReservationID.String(), IssuedAt: timestamp(t.IssuedAt), Price: t.Price, Fee: t.Fee, Currency: t.Currency,
-		Refundable: fromOffer(refund.OfferTo(&t.Ticket, refund.Terms{Closing: t.Closing, Now: t.Now})),
+		Refundable: fromOffer(refund.OfferTo(&t.Ticket, refund.Terms{AfterSaleTerms: t.Closing, Now: t.Now})),
 	}
-	out.Transferable = fromPossible(transfer.PossibleFor(&t.Ticket, transfer.Terms{Closing: t.Closing, Now: t.Now}), t.Offer)
+	out.Transferable = fromPossible(transfer.PossibleFor(&t.Ticket, transfer.Terms{AfterSaleTerms: t.Closing, Now: t.Now}), t.Offer)
 	if t.PaymentID != uuid.Nil {
 		out.PaymentId = new(t.PaymentID.String())
 	}

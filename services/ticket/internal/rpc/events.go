@@ -52,7 +52,7 @@ func (s *Events) GetSeatMap(ctx context.Context, req *ticketv1.GetSeatMapRequest
 	if _, err := userInEvent(req.GetCaller(), req.GetEventId()); err != nil {
 		return nil, err
 	}
-	e, err := s.events.Head(ctx, req.GetEventId())
+	e, err := s.events.Event(ctx, req.GetEventId())
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Events) GetAvailability(ctx context.Context, req *ticketv1.GetAvailabil
 }
 
 func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
-	e, err := s.events.Head(ctx, req.GetEventId())
+	e, err := s.events.Event(ctx, req.GetEventId())
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (
 		}
 		return s.holder.HoldSeats(ctx, r)
 	}
-	return &ticketv1.HoldResponse{Results: batchrpc.Each(ctx, req.GetItems(), hold, holdResult)}, nil
+	return &ticketv1.HoldResponse{Results: batchrpc.PerItem(ctx, req.GetItems(), hold, holdResult)}, nil
 }
 
 func (s *Holds) HoldBest(ctx context.Context, req *ticketv1.HoldBestRequest) (*ticketv1.HoldResponse, error) {
@@ -55,7 +55,7 @@ func (s *Holds) HoldBest(ctx context.Context, req *ticketv1.HoldBestRequest) (*t
 		}
 		return s.holder.HoldBest(ctx, r)
 	}
-	return &ticketv1.HoldResponse{Results: batchrpc.Each(ctx, req.GetItems(), hold, holdResult)}, nil
+	return &ticketv1.HoldResponse{Results: batchrpc.PerItem(ctx, req.GetItems(), hold, holdResult)}, nil
 }
 
 func holdResult(r *reservation.Reservation, err error) *ticketv1.HoldResult {

@@ -182,7 +182,7 @@ func fromPlan(p *membership.Plan, err error) (*ticketv1.Plan, error) {
 	}, nil
 }
 
-func fromMembership(m *membership.Shown) *ticketv1.Membership {
+func fromMembership(m *membership.View) *ticketv1.Membership {
 	out := &ticketv1.Membership{
 		MembershipId: m.ID.String(), PlanId: m.PlanID, Name: m.Name, Months: int32(m.Months), Amount: m.Price, //nolint:gosec // at most 120
 		Currency: m.Currency, Status: string(m.StatusNow()), CreatedAt: timestamp(m.CreatedAt),

@@ -82,7 +82,7 @@ func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
 		}
 		out.Items = append(out.Items, &ticketv1.RefundClaimItem{TicketId: item.TicketID.String(), Amount: item.Amount})
 	}
-	for _, p := range c.Problems {
+	for _, p := range c.Excluded {
 		out.Problems = append(out.Problems, &ticketv1.RefundClaimProblem{TicketId: p.TicketID.String(), Reason: p.Reason})
 	}
 	return out

@@ -129,7 +129,7 @@ func offerOf(req offerRequest) (user string, id uuid.UUID, err error) {
 	return user, id, err
 }
 
-func fromTransferOf(user string, t *transfer.Shown, err error) (*ticketv1.Transfer, error) {
+func fromTransferOf(user string, t *transfer.View, err error) (*ticketv1.Transfer, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func fromTransferOf(user string, t *transfer.Shown, err error) (*ticketv1.Transf
 
 // fromTransfer returns a transfer as this user sees it. Users do not see each other's ids, but the
 // seller sees the user to whom the offer was made.
-func fromTransfer(t *transfer.Shown, user string) *ticketv1.Transfer {
+func fromTransfer(t *transfer.View, user string) *ticketv1.Transfer {
 	out := &ticketv1.Transfer{
 		TransferId: t.ID.String(), EventId: t.EventID, EventTitle: t.EventTitle, StartsAt: timestamp(t.StartsAt), TimeZone: t.TimeZone,
 		Section: t.Ticket.Section, FaceValue: t.Ticket.Price, Price: t.Price, Currency: t.Currency, Status: string(t.Status),

@@ -46,7 +46,7 @@ type Batch struct {
 	// Ended has, by payment id, the reason why a payment can never pay for anything.
 	Ended map[uuid.UUID]string
 	// Closings has the settings by which payments and refunds are decided, by event id.
-	Closings map[string]event.Closing
+	Closings map[string]event.AfterSaleTerms
 	// Scarce has the sections with less than 5 % of their places free.
 	Scarce map[Section]bool
 	// MaxExtension is the maximum time by which payments may extend the time to pay.

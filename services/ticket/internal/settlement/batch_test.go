@@ -51,7 +51,7 @@ func batchOf(r *reservation.Reservation, tickets ...*ticket.Ticket) *settlement.
 			return nil
 		},
 		Claims: make(map[uuid.UUID]*refund.Claim), Ended: make(map[uuid.UUID]string), Now: noon.Add(time.Minute), MaxExtension: time.Hour,
-		Closings: map[string]event.Closing{"e": {State: event.Open, ClosesAt: noon.Add(time.Hour), SalesCloseAt: noon.Add(24 * time.Hour)}},
+		Closings: map[string]event.AfterSaleTerms{"e": {State: event.Open, ClosesAt: noon.Add(time.Hour), SalesCloseAt: noon.Add(24 * time.Hour)}},
 	}
 	b.Purchase = func(_ purchase.Type, id uuid.UUID) purchase.Purchase {
 		if id != r.ID {
@@ -205,21 +205,25 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 func TestWhereGivenBackPlacesGo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change                func(closing *event.Closing, b *settlement.Batch, c *refund.Claim)
+		change                func(closing *event.AfterSaleTerms, b *settlement.Batch, c *refund.Claim)
 		house, waits, counted bool
 	}{
-		"at once": {func(*event.Closing, *settlement.Batch, *refund.Claim) {}, false, false, false},
-		"later":   {func(closing *event.Closing, _ *settlement.Batch, _ *refund.Claim) { closing.ReturnWithin = time.Minute }, false, true, true},
-		"by an operator": {func(closing *event.Closing, _ *settlement.Batch, c *refund.Claim) {
+		"at once": {func(*event.AfterSaleTerms, *settlement.Batch, *refund.Claim) {}, false, false, false},
+		"later": {func(closing *event.AfterSaleTerms, _ *settlement.Batch, _ *refund.Claim) {
+			closing.ReturnWithin = time.Minute
+		}, false, true, true},
+		"by an operator": {func(closing *event.AfterSaleTerms, _ *settlement.Batch, c *refund.Claim) {
 			closing.ReturnWithin, c.Cause = time.Minute, refund.Operator
 		}, false, true, false},
-		"scarce": {func(_ *event.Closing, b *settlement.Batch, _ *refund.Claim) {
+		"scarce": {func(_ *event.AfterSaleTerms, b *settlement.Batch, _ *refund.Claim) {
 			b.Scarce = map[settlement.Section]bool{{EventID: "e", Name: "A"}: true}
 		}, false, true, true},
-		"the house": {func(closing *event.Closing, _ *settlement.Batch, _ *refund.Claim) {
+		"the house": {func(closing *event.AfterSaleTerms, _ *settlement.Batch, _ *refund.Claim) {
 			closing.ReturnsTo = event.ReturnsToHouse
 		}, true, false, false},
-		"the end": {func(closing *event.Closing, _ *settlement.Batch, c *refund.Claim) { closing.SalesCloseAt = c.BegunAt }, true, false, false},
+		"the end": {func(closing *event.AfterSaleTerms, _ *settlement.Batch, c *refund.Claim) {
+			closing.SalesCloseAt = c.BegunAt
+		}, true, false, false},
 	} {
 		r, tickets, claim := sold()
 		for _, tk := range tickets {
@@ -262,7 +266,7 @@ func TestPaymentsOfACancelledEvent(t *testing.T) {
 		e := confirmed(r)
 		require.NoError(t, purchase.Begin(&reservation.Purchase{Reservation: r}, "u", e.Payment.ID, purchase.PayTime{}, noon, time.Hour))
 		b := batchOf(r)
-		b.Closings["e"] = event.Closing{State: state}
+		b.Closings["e"] = event.AfterSaleTerms{State: state}
 		require.NoError(t, b.Apply([]settlement.PaymentEvent{e, e}))
 		require.Equal(t, want, r.Status, state)
 		require.Equal(t, want == reservation.Rejected, b.NewlyEnded[e.Payment.ID] == reservation.ReasonCancelled, state)

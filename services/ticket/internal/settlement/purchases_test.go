@@ -104,7 +104,7 @@ type reservations struct {
 	others purchase.Pages
 }
 
-func (s *reservations) Head(context.Context, string) (event.Event, error) {
+func (s *reservations) Event(context.Context, string) (event.Event, error) {
 	return event.Event{Spec: event.Spec{StatementSuffix: new("")}, State: s.p.batch.Closings["e"].State}, nil
 }
 
@@ -171,11 +171,11 @@ type transfers struct {
 }
 
 func (s *transfers) terms() transfer.Terms {
-	return transfer.Terms{Closing: s.p.batch.Closings["e"], Now: s.p.batch.Now, BuyerBlocked: s.p.blocked}
+	return transfer.Terms{AfterSaleTerms: s.p.batch.Closings["e"], Now: s.p.batch.Now, BuyerBlocked: s.p.blocked}
 }
 
-func (s *transfers) Find(context.Context, uuid.UUID) (*transfer.Shown, error) {
-	return &transfer.Shown{Transfer: *s.f, Ticket: *s.t, Now: s.p.batch.Now}, nil
+func (s *transfers) Find(context.Context, uuid.UUID) (*transfer.View, error) {
+	return &transfer.View{Transfer: *s.f, Ticket: *s.t, Now: s.p.batch.Now}, nil
 }
 
 func (s *transfers) purchase() *transfer.Purchase {

@@ -107,11 +107,11 @@ func Issue(r *reservation.Reservation) []Ticket {
 	return tickets
 }
 
-// Shown is a ticket with the data that decide whether its holder can give it back or pass it on.
-type Shown struct {
+// View is a ticket with the data that decide whether its holder can give it back or pass it on.
+type View struct {
 	Ticket
 
-	Closing event.Closing
+	Closing event.AfterSaleTerms
 	// Offer is the id of its open offer to other users (a transfer); zero: none.
 	Offer uuid.UUID
 	// Now is the database's time.
@@ -121,9 +121,9 @@ type Shown struct {
 // Store reads tickets.
 type Store interface {
 	// FindTicket returns a ticket, or ErrNotFound.
-	FindTicket(ctx context.Context, id uuid.UUID) (*Shown, error)
+	FindTicket(ctx context.Context, id uuid.UUID) (*View, error)
 	// ListTickets returns a user's tickets with smaller ids than before (zero: all), newest first.
-	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
+	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]View, error)
 }
 
 // Service shows users their own tickets, and signs the tickets' codes.
@@ -143,7 +143,7 @@ func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
 // Get returns a user's own ticket. To an operator it also returns a ticket that nobody has claimed
 // yet. ErrNotFound for other tickets.
-func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid.UUID) (*Shown, error) {
+func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid.UUID) (*View, error) {
 	t, err := s.store.FindTicket(ctx, id)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid
 
 // List returns a page of a user's tickets, newest first, and `before` for the next page (zero:
 // none).
-func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]View, uuid.UUID, error) {
 	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
 		return list, uuid.Nil, err

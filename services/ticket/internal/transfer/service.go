@@ -26,11 +26,11 @@ type Store interface {
 	// renewed reports whether claimHash was stored; it is not after the offer has ended.
 	Offer(ctx context.Context, req Request, key *idempotency.Key, claimHash []byte) (id uuid.UUID, renewed bool, err error)
 	// Find returns a transfer, or ErrNotFound.
-	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
+	Find(ctx context.Context, id uuid.UUID) (*View, error)
 	// OfClaim returns the transfer whose link has the secret with this hash, or ErrNotFound.
 	OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error)
 	// List returns transfers of a user, newest first, with ids below before (zero: all).
-	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
+	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]View, error)
 	// Change lets decide change a transfer and its ticket, or returns ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
 	// Accept lets a user accept an offer (see Transfer.Accept).
@@ -66,7 +66,7 @@ func NewService(store Store, entitlements Entitlements, maxExtension time.Durati
 
 // Offer offers a ticket, and returns the offer with the secret of its link; without it if a request
 // is repeated after the offer has ended. Errors: those of transfer.Offer and of idempotency.
-func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) (*Shown, string, error) {
+func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) (*View, string, error) {
 	secret := claim.New()
 	id, renewed, err := s.store.Offer(ctx, req, key, claim.Hash(secret))
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) 
 
 // Look returns the offer whose link has this secret or, if secret is empty, the offer with this id.
 // ErrNotFound for an offer that the user may neither see nor accept.
-func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID) (*Shown, error) {
+func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID) (*View, error) {
 	if secret != "" {
 		var err error
 		if id, err = s.store.OfClaim(ctx, claim.Hash(secret)); err != nil {
@@ -107,7 +107,7 @@ func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID)
 // the identity provider about the user.
 func (s *Service) Accept(
 	ctx context.Context, userID string, contact purchase.Contact, secret string, id uuid.UUID, claims ...string,
-) (*Shown, error) {
+) (*View, error) {
 	t, err := s.Look(ctx, userID, secret, id)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (s *Service) Accept(
 }
 
 // Cancel ends the offer if the user is its seller, or the purchase if the user is its buyer.
-func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
+func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*View, error) {
 	err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Cancel(tk, userID, terms.Now) })
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*Sho
 }
 
 // List returns a user's transfers, newest first, and `before` for the next page (zero: none).
-func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]View, uuid.UUID, error) {
 	list, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
 		return list, uuid.Nil, err

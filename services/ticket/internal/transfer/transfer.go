@@ -107,8 +107,8 @@ type Transfer struct {
 	events []Event
 }
 
-// Shown is a transfer with its ticket and event, as its seller and its buyer see it.
-type Shown struct {
+// View is a transfer with its ticket and event, as its seller and its buyer see it.
+type View struct {
 	Transfer
 
 	Ticket     ticket.Ticket
@@ -226,7 +226,7 @@ func (t *Transfer) EndWith(reason string, now time.Time) {
 // Terms has what decisions about transfers need to know about the event. It is read after all locks
 // are taken.
 type Terms struct {
-	event.Closing
+	event.AfterSaleTerms
 
 	Now time.Time
 	// BuyerBlocked: the user who has accepted the offer is blocked at the event.

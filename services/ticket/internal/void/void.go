@@ -47,7 +47,7 @@ type Store interface {
 // Decide voids the tickets that admit somebody: all, or none if one of them cannot be voided. It
 // gives their places to the organiser. tickets is the one of the request, or all of the order.
 // Their rows and that of the order must be locked. A repeated request changes nothing.
-func Decide(req Request, r *reservation.Reservation, tickets []*ticket.Ticket, closing event.Closing, now time.Time) (Voided, error) {
+func Decide(req Request, r *reservation.Reservation, tickets []*ticket.Ticket, closing event.AfterSaleTerms, now time.Time) (Voided, error) {
 	v := Voided{ReservationID: r.ID, EventID: r.EventID, OfflineDoors: !now.Before(closing.ClosesAt)}
 	var ids, reasons []string
 	var admitting []*ticket.Ticket

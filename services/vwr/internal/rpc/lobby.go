@@ -18,7 +18,7 @@ import (
 func (v *Visitors) Join(ctx context.Context, req *vwrv1.JoinRequest) (*vwrv1.JoinResponse, error) {
 	failed := itemFailures{call: "join"}
 	defer failed.log(ctx, v.log)
-	return &vwrv1.JoinResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.join, func(got lobby.JoinResult, err error) *vwrv1.JoinResult {
+	return &vwrv1.JoinResponse{Results: batchrpc.PerItem(ctx, req.GetItems(), v.join, func(got lobby.JoinResult, err error) *vwrv1.JoinResult {
 		if err != nil {
 			return &vwrv1.JoinResult{Result: &vwrv1.JoinResult_Problem{Problem: failed.countFailure(err)}}
 		}

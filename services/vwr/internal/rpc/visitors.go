@@ -85,7 +85,7 @@ func toAssignResult(got room.Outcome[room.AssignResult], failed *itemFailures) *
 func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {
 	failed := itemFailures{call: "check"}
 	defer failed.log(ctx, v.log)
-	return &vwrv1.CheckResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.check, func(got room.CheckResult, err error) *vwrv1.CheckResult {
+	return &vwrv1.CheckResponse{Results: batchrpc.PerItem(ctx, req.GetItems(), v.check, func(got room.CheckResult, err error) *vwrv1.CheckResult {
 		if err != nil {
 			return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: failed.countFailure(err)}}
 		}

@@ -134,7 +134,7 @@ func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error 
 
 // applyRefund adds the Kafka events that ask the payment service for the claimed refunds. It gives
 // back the places of the tickets in free, for which nothing must be refunded.
-func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*ticket.Ticket, closing event.Closing, now time.Time) {
+func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*ticket.Ticket, closing event.AfterSaleTerms, now time.Time) {
 	for _, c := range claims {
 		due := reservation.DueRefund{ClaimID: c.ID, PaymentID: c.PaymentID, Cause: string(c.Cause)}
 		for _, item := range c.Items {

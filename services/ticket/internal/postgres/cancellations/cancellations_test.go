@@ -130,7 +130,7 @@ func TestUndoKeepsEverything(t *testing.T) {
 			act(t, svc, event.Pause)
 		}
 		otherReplica := svc.Replica(t)
-		_, err := otherReplica.Events.Head(t.Context(), "e")
+		_, err := otherReplica.Events.Event(t.Context(), "e")
 		require.NoError(t, err)
 		cancelled := act(t, svc, event.Cancel)
 		require.Equal(t, event.Cancelled, cancelled.State)

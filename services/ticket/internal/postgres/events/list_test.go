@@ -48,10 +48,10 @@ func TestReadsUseTheirOwnPool(t *testing.T) {
 	for _, id := range []string{"e", "g"} {
 		_, err = fresh.Events.Snapshot(t.Context(), id)
 		require.NoError(t, err)
-		_, err = fresh.Events.Head(t.Context(), id)
+		_, err = fresh.Events.Event(t.Context(), id)
 		require.NoError(t, err)
 	}
-	_, err = fresh.Events.Head(t.Context(), "made-up")
+	_, err = fresh.Events.Event(t.Context(), "made-up")
 	require.ErrorIs(t, err, event.ErrNotFound)
 	require.Equal(t, before, svc.Pool.Stat().AcquireCount())
 }

@@ -23,7 +23,7 @@ func (s *Store) Facts(ctx context.Context, eventID, userID string) (f notice.Fac
 	if err != nil {
 		return f, pkgpostgres.Err(err)
 	}
-	f = notice.Facts{Title: e.Title, Venue: e.Venue, TimeZone: e.TimeZone, StartsAt: e.StartsAt.UTC(), Owed: e.Owed, Codes: e.Codes}
+	f = notice.Facts{Title: e.Title, Venue: e.Venue, TimeZone: e.TimeZone, StartsAt: e.StartsAt.UTC(), Owed: e.Owed, ContainsTicketCodes: e.Codes}
 	if e.Refundable {
 		f.FullRefundUntil = e.FeesUntil.UTC()
 	}

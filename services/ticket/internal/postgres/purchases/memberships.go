@@ -89,8 +89,8 @@ func (s *Memberships) Buy(ctx context.Context, userID, planID string, contact pu
 	return id, err
 }
 
-// buyMembership returns the user's pending purchase of a plan, or stores a new one. It takes the member's lock
-// first, so that the user's memberships of the plan neither begin nor become more meanwhile.
+// buyMembership returns the user's pending purchase of a plan, or stores a new one. It takes the
+// member's lock first, so that the user's memberships of the plan neither begin nor become more meanwhile.
 func buyMembership(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan, contact purchase.Contact) (uuid.UUID, error) {
 	if err := tx.LockMembers(ctx, []postgres.Member{{PlanID: plan.ID, UserID: userID}}); err != nil {
 		return uuid.Nil, err
@@ -130,7 +130,7 @@ func buyMembership(ctx context.Context, tx *postgres.Tx, userID string, plan *me
 }
 
 // Find uses the pool of writes, not that of reads, since it is called after a write.
-func (s *Memberships) Find(ctx context.Context, id uuid.UUID) (*membership.Shown, error) {
+func (s *Memberships) Find(ctx context.Context, id uuid.UUID) (*membership.View, error) {
 	q := s.database.Queries()
 	row, err := q.FindMembership(ctx, db.FindMembershipParams{MembershipID: id, Now: q.AsOf})
 	if err != nil {
@@ -140,12 +140,12 @@ func (s *Memberships) Find(ctx context.Context, id uuid.UUID) (*membership.Shown
 	return &m, nil
 }
 
-func (s *Memberships) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]membership.Shown, error) {
+func (s *Memberships) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]membership.View, error) {
 	q := s.database.ReadQueries()
 	rows, err := q.ListMemberships(ctx, db.ListMembershipsParams{
 		Now: q.AsOf, UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
 	})
-	list := make([]membership.Shown, len(rows))
+	list := make([]membership.View, len(rows))
 	for i, r := range rows {
 		list[i] = toShownMembership(r)
 	}
@@ -245,6 +245,6 @@ func toMembership(r db.Membership) membership.Membership {
 	}
 }
 
-func toShownMembership(r db.ListMembershipsRow) membership.Shown {
-	return membership.Shown{Membership: toMembership(r.Membership), Name: r.Name, Now: r.Now.UTC()}
+func toShownMembership(r db.ListMembershipsRow) membership.View {
+	return membership.View{Membership: toMembership(r.Membership), Name: r.Name, Now: r.Now.UTC()}
 }

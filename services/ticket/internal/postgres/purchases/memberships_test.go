@@ -38,14 +38,14 @@ func (c *club) create(price int64) *membership.Plan {
 	return p
 }
 
-func (c *club) begin(user string) *membership.Shown {
+func (c *club) begin(user string) *membership.View {
 	c.t.Helper()
 	m, err := c.Memberships.Buy(c.t.Context(), user, c.plan, purchase.Contact{})
 	require.NoError(c.t, err)
 	return m
 }
 
-func (c *club) find(id uuid.UUID) *membership.Shown {
+func (c *club) find(id uuid.UUID) *membership.View {
 	c.t.Helper()
 	m, err := c.MembershipStore.Find(c.t.Context(), id)
 	require.NoError(c.t, err)
@@ -53,7 +53,7 @@ func (c *club) find(id uuid.UUID) *membership.Shown {
 }
 
 // taken returns the Kafka event that a new payment for a membership was confirmed.
-func taken(m *membership.Shown) settlement.PaymentEvent {
+func taken(m *membership.View) settlement.PaymentEvent {
 	return settlement.PaymentEvent{
 		Key: uuid.NewString(), Type: purchase.Membership, ReferenceID: m.ID,
 		Payment: purchase.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency},
@@ -61,7 +61,7 @@ func taken(m *membership.Shown) settlement.PaymentEvent {
 }
 
 // buy has user buy and pay for a membership.
-func (c *club) buy(user string) (*membership.Shown, purchase.Payment) {
+func (c *club) buy(user string) (*membership.View, purchase.Payment) {
 	c.t.Helper()
 	m := c.begin(user)
 	e := taken(m)

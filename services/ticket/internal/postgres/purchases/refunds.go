@@ -125,7 +125,7 @@ func refundTermsOf(ctx context.Context, tx *postgres.Tx, req *refund.Request, li
 	if err != nil || len(ids) == 0 {
 		return terms, err
 	}
-	terms.Closing = closings[ids[0]]
+	terms.AfterSaleTerms = closings[ids[0]]
 	// Read after the present terms, so that terms that are replaced meanwhile are one or the other.
 	terms.Former, err = postgres.FormerTerms(ctx, tx, ids[0], req.AskedAt)
 	return terms, err
@@ -147,7 +147,7 @@ func storeAnswer(ctx context.Context, q *postgres.Queries, c *refund.Claim) erro
 		MembershipID: c.MembershipID, MembershipAmount: c.MembershipAmount, ProblemIds: []uuid.UUID{}, ProblemReasons: []string{},
 		PresentAmount: c.PresentAmount,
 	}
-	for _, p := range c.Problems {
+	for _, p := range c.Excluded {
 		arg.ProblemIds, arg.ProblemReasons = append(arg.ProblemIds, p.TicketID), append(arg.ProblemReasons, p.Reason)
 	}
 	n, err := q.AnswerClaim(ctx, arg)
@@ -236,7 +236,7 @@ func toClaim(r db.RefundClaim) *refund.Claim {
 		c.Items = append(c.Items, refund.Item{TicketID: id, Amount: r.Amounts[i]})
 	}
 	for i, id := range r.ProblemIds {
-		c.Problems = append(c.Problems, refund.Problem{TicketID: id, Reason: r.ProblemReasons[i]})
+		c.Excluded = append(c.Excluded, refund.ExcludedTicket{TicketID: id, Reason: r.ProblemReasons[i]})
 	}
 	return c
 }

@@ -21,7 +21,7 @@ func requireBack(t *testing.T, svc *storetest.Service, p purchase.Payment, amoun
 	t.Helper()
 	shown, err := svc.Tickets.FindTicket(t.Context(), svc.TicketIDs(t, p)[0])
 	require.NoError(t, err)
-	offer := refund.OfferTo(&shown.Ticket, refund.Terms{Closing: shown.Closing, Now: shown.Now})
+	offer := refund.OfferTo(&shown.Ticket, refund.Terms{AfterSaleTerms: shown.Closing, Now: shown.Now})
 	require.Equal(t, []any{amount, full}, []any{offer.Amount, !offer.FullUntil.IsZero()})
 	c := svc.BeginRefund(t, svc.RefundRequest(p, refund.User))
 	require.Equal(t, refund.Begun, c.Status)
@@ -109,5 +109,5 @@ func TestFormerTermsOfAPostponement(t *testing.T) {
 	require.Equal(t, refund.Begun, svc.BeginRefund(t, requests[0]).Status)
 	refused := svc.BeginRefund(t, requests[1])
 	require.Equal(t, refund.Refused, refused.Status)
-	require.Equal(t, refund.ProblemNoRefunds, refused.Problems[0].Reason)
+	require.Equal(t, refund.ExcludedNoRefunds, refused.Excluded[0].Reason)
 }

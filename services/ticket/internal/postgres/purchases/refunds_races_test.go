@@ -159,7 +159,7 @@ func TestRefundDuringTheCheckIn(t *testing.T) {
 			require.NoError(t, err)
 		}
 		if used == 1 {
-			require.Equal(t, []refund.Problem{{TicketID: id, Reason: "USED"}}, c.Problems)
+			require.Equal(t, []refund.ExcludedTicket{{TicketID: id, Reason: "USED"}}, c.Excluded)
 			require.Equal(t, ticket.Used, find(t, svc, id).Status)
 			_, err := svc.Pool.Exec(t.Context(), `UPDATE tickets SET status = 'VALID'`)
 			require.NoError(t, err)

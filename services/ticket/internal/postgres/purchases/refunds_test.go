@@ -31,7 +31,7 @@ func TestRefundsOfEveryTicketStatus(t *testing.T) {
 			require.Equal(t, c, in.BeginRefund(t, req), "the first answer")
 			if in.Status != ticket.Valid && (in.Status != ticket.Voided || cause == refund.User) {
 				require.Equal(t, refund.Refused, c.Status)
-				require.Equal(t, []refund.Problem{{TicketID: in.Ticket.ID, Reason: string(in.Status)}}, c.Problems)
+				require.Equal(t, []refund.ExcludedTicket{{TicketID: in.Ticket.ID, Reason: string(in.Status)}}, c.Excluded)
 				continue
 			}
 			fee := map[refund.Cause]int64{refund.User: 0, refund.Operator: 5}[cause]
@@ -43,7 +43,7 @@ func TestRefundsOfEveryTicketStatus(t *testing.T) {
 		require.Equal(t, in.Ticket, *find(t, in.Service, in.Ticket.ID))
 
 		c := in.BeginRefund(t, in.RefundRequest(in.Payment, refund.ByHand))
-		require.Equal(t, in.Status == ticket.Valid, len(c.Problems) == 0)
+		require.Equal(t, in.Status == ticket.Valid, len(c.Excluded) == 0)
 		require.Contains(t, c.Items, refund.Item{TicketID: in.Other, Amount: 75})
 		require.ErrorIs(t, in.Refunds.Abort(t.Context(), c.ID), postgres.ErrContradiction, "the money is gone")
 		refundMade := storetest.MadeRefund(c, in.Payment)
@@ -78,7 +78,7 @@ func TestMoneyByHandForNamedTickets(t *testing.T) {
 		ended := slices.Contains([]ticket.Status{ticket.Transferred, ticket.Refunded, ticket.Voided}, in.Status)
 		if !in.Ticket.Admits() && (!ended || owed == 0) {
 			require.Equal(t, refund.Refused, c.Status)
-			require.Equal(t, []refund.Problem{{TicketID: in.Ticket.ID, Reason: string(in.Status)}}, c.Problems)
+			require.Equal(t, []refund.ExcludedTicket{{TicketID: in.Ticket.ID, Reason: string(in.Status)}}, c.Excluded)
 			require.Equal(t, in.Ticket, *find(t, in.Service, in.Ticket.ID))
 			return
 		}

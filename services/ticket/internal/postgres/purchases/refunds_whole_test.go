@@ -31,7 +31,7 @@ func shownReason(t *testing.T, svc *storetest.Service, id uuid.UUID) string {
 	t.Helper()
 	shown, err := svc.Tickets.FindTicket(t.Context(), id)
 	require.NoError(t, err)
-	return refund.OfferTo(&shown.Ticket, refund.Terms{Closing: shown.Closing, Now: shown.Now}).Reason
+	return refund.OfferTo(&shown.Ticket, refund.Terms{AfterSaleTerms: shown.Closing, Now: shown.Now}).Reason
 }
 
 // A payment of which the provider can give no part back is given back as a whole, or not at all: not

@@ -28,7 +28,8 @@ type Settlement struct {
 	maxExtension time.Duration
 }
 
-// NewSettlement makes a Settlement on the database d. Payments extend the time to pay by maxExtension at most.
+// NewSettlement makes a Settlement on the database d. Payments extend the time to pay by maxExtension
+// at most.
 func NewSettlement(d *postgres.Database, maxExtension time.Duration) *Settlement {
 	return &Settlement{database: d, maxExtension: maxExtension}
 }
@@ -112,7 +113,7 @@ type lockedBatch struct {
 }
 
 // purchases returns the function that finds what a payment pays for.
-func (l *lockedBatch) purchases(closings map[string]event.Closing, now time.Time) func(purchase.Type, uuid.UUID) purchase.Purchase {
+func (l *lockedBatch) purchases(closings map[string]event.AfterSaleTerms, now time.Time) func(purchase.Type, uuid.UUID) purchase.Purchase {
 	return func(t purchase.Type, id uuid.UUID) purchase.Purchase {
 		switch t {
 		case purchase.Reservation:
@@ -122,7 +123,7 @@ func (l *lockedBatch) purchases(closings map[string]event.Closing, now time.Time
 		case purchase.Transfer:
 			if t := l.transfers.Find(id); t != nil {
 				return &transfer.Purchase{
-					Transfer: t, Ticket: l.tickets.Find(t.TicketID), Terms: transfer.Terms{Closing: closings[t.EventID], Now: now},
+					Transfer: t, Ticket: l.tickets.Find(t.TicketID), Terms: transfer.Terms{AfterSaleTerms: closings[t.EventID], Now: now},
 					Issue: func(tk ticket.Ticket) { l.passed = append(l.passed, tk) },
 				}
 			}

@@ -23,7 +23,7 @@ type Tickets struct{ database *postgres.Database }
 // NewTickets makes a Tickets on the database d.
 func NewTickets(d *postgres.Database) *Tickets { return &Tickets{database: d} }
 
-func (s *Tickets) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Shown, error) {
+func (s *Tickets) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.View, error) {
 	q := s.database.ReadQueries()
 	row, err := q.FindTicket(ctx, db.FindTicketParams{TicketID: id, Now: q.AsOf})
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Tickets) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Shown, 
 	return &t, nil
 }
 
-func (s *Tickets) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.Shown, error) {
+func (s *Tickets) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.View, error) {
 	q := s.database.ReadQueries()
 	rows, err := q.ListTickets(ctx, db.ListTicketsParams{
 		Now: q.AsOf, UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
@@ -41,15 +41,15 @@ func (s *Tickets) ListTickets(ctx context.Context, userID string, limit int, bef
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
-	list := make([]ticket.Shown, len(rows))
+	list := make([]ticket.View, len(rows))
 	for i, r := range rows {
 		list[i] = toShownTicket(r)
 	}
 	return list, nil
 }
 
-func toShownTicket(r db.ListTicketsRow) ticket.Shown {
-	return ticket.Shown{Ticket: TicketOfRow(r.Ticket, r.Valid), Now: r.Now.UTC(), Offer: r.Offer, Closing: event.Closing{
+func toShownTicket(r db.ListTicketsRow) ticket.View {
+	return ticket.View{Ticket: TicketOfRow(r.Ticket, r.Valid), Now: r.Now.UTC(), Offer: r.Offer, Closing: event.AfterSaleTerms{
 		State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
 		FeesUntil: r.FeesUntil.UTC(), PostponedAt: postgres.TimeOrZero(r.PostponedAt), Transferable: event.Transferable(r.Transferable),
 		CancellationFees: postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents),

@@ -84,7 +84,7 @@ func insertTransfer(ctx context.Context, tx *postgres.Tx, req transfer.Request, 
 // transferTermsOf reads the terms of an event for a buyer; empty: for nobody yet.
 func transferTermsOf(ctx context.Context, q *postgres.Queries, eventID, buyer string) (terms transfer.Terms, err error) {
 	closings, now, err := postgres.Closings(ctx, q, []string{eventID})
-	terms.Closing, terms.Now = closings[eventID], now
+	terms.AfterSaleTerms, terms.Now = closings[eventID], now
 	if err == nil && buyer != "" {
 		terms.BuyerBlocked, err = q.BlockedAt(ctx, db.BlockedAtParams{EventID: eventID, UserID: buyer})
 	}
@@ -100,7 +100,7 @@ func (s *Transfers) OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, e
 }
 
 // Find uses the pool of writes, not that of reads, since it is called after a write.
-func (s *Transfers) Find(ctx context.Context, id uuid.UUID) (*transfer.Shown, error) {
+func (s *Transfers) Find(ctx context.Context, id uuid.UUID) (*transfer.View, error) {
 	q := s.database.Queries()
 	row, err := q.FindTransfer(ctx, db.FindTransferParams{TransferID: id, Now: q.AsOf})
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Transfers) ChangeClaims(
 	return changeEach(ctx, s, payments, change)
 }
 
-func (s *Transfers) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]transfer.Shown, error) {
+func (s *Transfers) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]transfer.View, error) {
 	q := s.database.ReadQueries()
 	rows, err := q.ListTransfers(ctx, db.ListTransfersParams{
 		Now: q.AsOf, UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
@@ -142,7 +142,7 @@ func (s *Transfers) List(ctx context.Context, userID string, limit int, before u
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
-	list := make([]transfer.Shown, len(rows))
+	list := make([]transfer.View, len(rows))
 	for i, r := range rows {
 		list[i] = toShownTransfer(r)
 	}
@@ -321,8 +321,8 @@ func toTransfer(r db.Transfer) transfer.Transfer {
 	}
 }
 
-func toShownTransfer(r db.ListTransfersRow) transfer.Shown {
-	return transfer.Shown{
+func toShownTransfer(r db.ListTransfersRow) transfer.View {
+	return transfer.View{
 		Transfer: toTransfer(r.Transfer), Ticket: TicketOfRow(r.Ticket, false), EventTitle: r.Title, StatementSuffix: r.StatementSuffix, StartsAt: r.StartsAt.UTC(),
 		TimeZone: r.TimeZone, Now: r.Now.UTC(),
 	}

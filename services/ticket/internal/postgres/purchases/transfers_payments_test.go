@@ -199,7 +199,7 @@ func TestClaimsOfPayments(t *testing.T) {
 
 // requirePayableWhileLocked asks whether a buyer may pay, while another transaction has locked the
 // rows.
-func (s *shop) requirePayableWhileLocked(offered *transfer.Shown, buyer string) {
+func (s *shop) requirePayableWhileLocked(offered *transfer.View, buyer string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second) // a call that waits for the locks fails
 	defer cancel()

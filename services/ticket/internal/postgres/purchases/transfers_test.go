@@ -48,19 +48,19 @@ func (s *shop) buy(user string, seats ...string) (p purchase.Payment, ids []uuid
 }
 
 // offer offers a ticket to whoever has the link.
-func (s *shop) offer(seller string, ticketID uuid.UUID, price int64) (*transfer.Shown, string) {
+func (s *shop) offer(seller string, ticketID uuid.UUID, price int64) (*transfer.View, string) {
 	s.t.Helper()
 	t, claim, err := s.Transfers.Offer(s.t.Context(), transfer.Request{TicketID: ticketID, Seller: seller, Price: price}, nil)
 	require.NoError(s.t, err)
 	return t, claim
 }
 
-func (s *shop) accept(user, claim string) (*transfer.Shown, error) {
+func (s *shop) accept(user, claim string) (*transfer.View, error) {
 	return s.Transfers.Accept(s.t.Context(), user, purchase.Contact{}, claim, uuid.Nil)
 }
 
 // charge claims the ticket for a buyer's new payment, as the payment service does before a charge.
-func (s *shop) charge(t *transfer.Shown, buyer string) (settlement.PaymentEvent, error) {
+func (s *shop) charge(t *transfer.View, buyer string) (settlement.PaymentEvent, error) {
 	e := settlement.PaymentEvent{
 		Key: uuid.NewString(), Type: purchase.Transfer, ReferenceID: t.ID,
 		Payment: purchase.Payment{ID: uuid.New(), UserID: buyer, EventID: t.EventID, Amount: t.Price, Currency: "KRW"},
@@ -86,7 +86,7 @@ func (s *shop) pass(seller, buyer string, ticketID uuid.UUID, price int64) (uuid
 	return t.NewTicket, e.Payment
 }
 
-func (s *shop) ticket(id uuid.UUID) *ticket.Shown {
+func (s *shop) ticket(id uuid.UUID) *ticket.View {
 	s.t.Helper()
 	t, err := s.Tickets.FindTicket(s.t.Context(), id)
 	require.NoError(s.t, err)

@@ -56,7 +56,7 @@ func TestCheckInAgainstRefund(t *testing.T) {
 		require.NoError(t, results[0])
 		if c.Status == refund.Refused {
 			require.NoError(t, results[1])
-			require.Equal(t, []refund.Problem{{TicketID: b.id, Reason: string(ticket.Used)}}, c.Problems)
+			require.Equal(t, []refund.ExcludedTicket{{TicketID: b.id, Reason: string(ticket.Used)}}, c.Excluded)
 			require.Equal(t, ticket.Used, h.find(t, b.id).Status)
 			_, err := h.doors.Undo(t.Context(), "e", o.Scan.ID)
 			require.NoError(t, err)

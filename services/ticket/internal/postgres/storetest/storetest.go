@@ -280,7 +280,7 @@ func MadeRefund(c *refund.Claim, p purchase.Payment) settlement.PaymentEvent {
 func (s *Service) Refund(t *testing.T, p purchase.Payment, cause refund.Cause) *refund.Claim {
 	t.Helper()
 	c := s.BeginRefund(t, s.RefundRequest(p, cause))
-	require.Equal(t, refund.Begun, c.Status, "%s %v", c.Reason, c.Problems)
+	require.Equal(t, refund.Begun, c.Status, "%s %v", c.Reason, c.Excluded)
 	s.Settle(t, MadeRefund(c, p))
 	return c
 }

@@ -45,7 +45,7 @@ func TestRefundAfterAVoid(t *testing.T) {
 	}
 	require.Equal(t, reservation.Voided, s.Find(t, r.ID).Status)
 	again := s.BeginRefund(t, one(s, p, ids[0]))
-	require.Equal(t, []refund.Problem{{TicketID: ids[0], Reason: "VOIDED"}}, again.Problems, "nothing is left")
+	require.Equal(t, []refund.ExcludedTicket{{TicketID: ids[0], Reason: "VOIDED"}}, again.Excluded, "nothing is left")
 	s.RequireInvariants(t)
 }
 

@@ -1,5 +1,5 @@
-// Package roundstest lets a Go benchmark measure a row of `make bench`.
-package roundstest
+// Package comparetest lets a Go benchmark measure a row of `make bench`.
+package comparetest
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/compare"
 )
 
 // ResultFile is the environment variable with the path of the file for Compare's result, as JSON.
@@ -16,9 +16,9 @@ const ResultFile = "BENCH_RESULT"
 
 // Compare measures one round per iteration of the benchmark (-benchtime 7x: seven rounds), after
 // one to warm up, and reports the medians as a row of `make bench`.
-func Compare(b *testing.B, row rounds.Result, subject, baseline rounds.MeasureFunc) {
+func Compare(b *testing.B, row compare.Result, subject, baseline compare.MeasureFunc) {
 	b.Helper()
-	c, err := rounds.New(b.Context(), subject, baseline)
+	c, err := compare.New(b.Context(), subject, baseline)
 	require.NoError(b, err)
 	for b.Loop() {
 		require.NoError(b, c.Round(b.Context()))

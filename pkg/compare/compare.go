@@ -1,6 +1,6 @@
-// Package rounds compares a measured figure with a baseline on machines that differ and do other
+// Package compare compares a measured figure with a baseline on machines that differ and do other
 // work too: both are measured alternately, in rounds, and the median of the rounds' ratios counts.
-package rounds
+package compare
 
 import (
 	"context"
