@@ -18,7 +18,7 @@ import (
 const claimsTimeout = 3 * time.Second
 
 // addClaims adds claimed positions to a stored set, and returns how many of them were new.
-func (s *Store) addClaims(ctx context.Context, key item, claims []positionClaim) (int64, error) {
+func (s *Store) addClaims(ctx context.Context, key dynamo.Item, claims []positionClaim) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
 	positions := make([]int64, len(claims))
@@ -32,7 +32,7 @@ func (s *Store) addClaims(ctx context.Context, key item, claims []positionClaim)
 		Key:                       key,
 		UpdateExpression:          aws.String("ADD #claims :positions SET #ttl = :ttl"),
 		ExpressionAttributeNames:  map[string]string{"#claims": attrClaimSet, "#ttl": attrTTL},
-		ExpressionAttributeValues: item{":positions": numbers(positions), ":ttl": num(s.now().Add(positionTTL).Unix())},
+		ExpressionAttributeValues: dynamo.Item{":positions": numbers(positions), ":ttl": dynamo.Number(s.now().Add(positionTTL).Unix())},
 		ReturnValues:              types.ReturnValueUpdatedOld,
 	}, dynamo.NoRetry)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) addClaimCount(ctx context.Context, k roundKey, n int64) (int64, 
 		Key:                       claimCountKey(k),
 		UpdateExpression:          aws.String("ADD " + attrClaimed + " :n SET #ttl = :ttl"),
 		ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
-		ExpressionAttributeValues: item{":n": num(n), ":ttl": num(s.now().Add(positionTTL).Unix())},
+		ExpressionAttributeValues: dynamo.Item{":n": dynamo.Number(n), ":ttl": dynamo.Number(s.now().Add(positionTTL).Unix())},
 		ReturnValues:              types.ReturnValueUpdatedNew,
 	}, dynamo.NoRetry)
 	if err != nil {

@@ -61,7 +61,7 @@ func (s *Store) ReadActive(ctx context.Context, known []string) ([]room.Counters
 
 // readItems reads items of the counters table and returns the registry separately.
 func (s *Store) readItems(ctx context.Context, ids []string) (registry []string, counters []room.Counters, err error) {
-	keys := make([]item, len(ids))
+	keys := make([]dynamo.Item, len(ids))
 	for i, id := range ids {
 		keys[i] = counterKey(id)
 	}
@@ -92,9 +92,9 @@ func (s *Store) SetServing(ctx context.Context, c room.Counters, to int64) error
 		Key:                 counterKey(c.EventID),
 		UpdateExpression:    aws.String("SET " + attrServing + " = :to, " + attrUpdated + " = :now"),
 		ConditionExpression: aws.String(isActiveRound + " AND " + attrServing + " = :from AND " + attrIssued + " >= :to AND " + isShuffled),
-		ExpressionAttributeValues: item{
-			":from": num(c.Serving), ":to": num(to), ":now": num(s.now().UnixMilli()),
-			":round": num(int64(c.Round)), ":true": boolean(true),
+		ExpressionAttributeValues: dynamo.Item{
+			":from": dynamo.Number(c.Serving), ":to": dynamo.Number(to), ":now": dynamo.Number(s.now().UnixMilli()),
+			":round": dynamo.Number(int64(c.Round)), ":true": dynamo.Bool(true),
 		},
 	}, dynamo.NoRetry)
 	counterWrites.WithLabelValues("serving").Inc()
@@ -107,7 +107,7 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	put := &types.Put{TableName: &s.counters, Item: s.newRoundItem(next), ConditionExpression: aws.String("attribute_not_exists(" + attrRound + ")")}
 	if earlier != 0 {
 		put.ConditionExpression = aws.String(attrRound + " = :earlier AND " + attrActive + " = :false")
-		put.ExpressionAttributeValues = item{":earlier": num(int64(earlier)), ":false": boolean(false)}
+		put.ExpressionAttributeValues = dynamo.Item{":earlier": dynamo.Number(int64(earlier)), ":false": dynamo.Bool(false)}
 	}
 	var more []types.TransactWriteItem
 	if opening != nil {
@@ -117,14 +117,14 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 }
 
 // newRoundItem returns the stored item of a round that starts.
-func (s *Store) newRoundItem(next room.Counters) item {
+func (s *Store) newRoundItem(next room.Counters) dynamo.Item {
 	it := fromSettings(next.Settings)
-	it[attrEvent] = str(next.EventID)
-	it[attrIssued], it[attrServing] = num(0), num(0)
-	it[attrActive], it[attrRound] = boolean(true), num(int64(next.Round))
-	it[attrUpdated] = num(s.now().UnixMilli())
+	it[attrEvent] = dynamo.String(next.EventID)
+	it[attrIssued], it[attrServing] = dynamo.Number(0), dynamo.Number(0)
+	it[attrActive], it[attrRound] = dynamo.Bool(true), dynamo.Number(int64(next.Round))
+	it[attrUpdated] = dynamo.Number(s.now().UnixMilli())
 	if l := next.Lobby; l.Exists() {
-		it[attrLobbyOpensAt], it[attrLobbyClosesAt], it[attrStartsAt] = num(l.OpensAt), num(l.ClosesAt), num(l.StartsAt)
+		it[attrLobbyOpensAt], it[attrLobbyClosesAt], it[attrStartsAt] = dynamo.Number(l.OpensAt), dynamo.Number(l.ClosesAt), dynamo.Number(l.StartsAt)
 	}
 	return it
 }
@@ -135,8 +135,8 @@ func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) erro
 		Key:                 counterKey(eventID),
 		UpdateExpression:    aws.String("SET " + attrActive + " = :false, " + attrUpdated + " = :now"),
 		ConditionExpression: aws.String(isActiveRound),
-		ExpressionAttributeValues: item{
-			":false": boolean(false), ":true": boolean(true), ":round": num(int64(round)), ":now": num(s.now().UnixMilli()),
+		ExpressionAttributeValues: dynamo.Item{
+			":false": dynamo.Bool(false), ":true": dynamo.Bool(true), ":round": dynamo.Number(int64(round)), ":now": dynamo.Number(s.now().UnixMilli()),
 		},
 	}}, "DELETE", eventID)
 }
@@ -158,13 +158,13 @@ func (s *Store) registryUpdate(id, action, member string) *types.Update {
 		Key:                       counterKey(id),
 		UpdateExpression:          aws.String(action + " #events :event"),
 		ExpressionAttributeNames:  map[string]string{"#events": attrRegistry},
-		ExpressionAttributeValues: item{":event": set(member)},
+		ExpressionAttributeValues: dynamo.Item{":event": set(member)},
 	}
 }
 
 func (s *Store) Configure(ctx context.Context, eventID string, round room.Round, settings room.Settings) error {
 	update, names := "SET "+attrUpdated+" = :now", make(map[string]string)
-	values := item{":round": num(int64(round)), ":true": boolean(true), ":now": num(s.now().UnixMilli())}
+	values := dynamo.Item{":round": dynamo.Number(int64(round)), ":true": dynamo.Bool(true), ":now": dynamo.Number(s.now().UnixMilli())}
 	for name, v := range fromSettings(settings) {
 		update += ", #" + name + " = :" + name // placeholders, as a name may be a reserved word
 		names["#"+name], values[":"+name] = name, v
@@ -180,10 +180,10 @@ func (s *Store) Configure(ctx context.Context, eventID string, round room.Round,
 	return conditionalError(err)
 }
 
-func fromSettings(s room.Settings) item {
-	return item{
-		attrBatch: num(s.Batch), attrInterval: num(s.Interval.Milliseconds()), attrInlet: str(string(s.Inlet)),
-		attrMaxInFlight: num(s.MaxInFlight), attrProofOfWork: num(s.ProofOfWork), attrSignIn: boolean(s.SignIn),
-		attrNext: str(string(s.Next)), attrExpected: num(s.Expected), attrAskRate: num(s.AskRate),
+func fromSettings(s room.Settings) dynamo.Item {
+	return dynamo.Item{
+		attrBatch: dynamo.Number(s.Batch), attrInterval: dynamo.Number(s.Interval.Milliseconds()), attrInlet: dynamo.String(string(s.Inlet)),
+		attrMaxInFlight: dynamo.Number(s.MaxInFlight), attrProofOfWork: dynamo.Number(s.ProofOfWork), attrSignIn: dynamo.Bool(s.SignIn),
+		attrNext: dynamo.String(string(s.Next)), attrExpected: dynamo.Number(s.Expected), attrAskRate: dynamo.Number(s.AskRate),
 	}
 }

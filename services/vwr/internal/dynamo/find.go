@@ -47,7 +47,7 @@ func (s *Store) readRecords(ctx context.Context, ids []positionID) (map[position
 // readEach reads records consistently. unread has the errors of those that could not be read.
 func (s *Store) readEach(ctx context.Context, ids []positionID) (records map[positionID]room.Record, unread map[positionID]error) {
 	added := make(map[positionID]bool, len(ids))
-	var keys []item
+	var keys []dynamo.Item
 	for _, id := range ids {
 		if !added[id] {
 			added[id] = true
@@ -71,7 +71,7 @@ func (s *Store) readEach(ctx context.Context, ids []positionID) (records map[pos
 }
 
 // positionOf returns the key of an item of the positions table.
-func positionOf(it item) positionID {
+func positionOf(it dynamo.Item) positionID {
 	r := dynamo.Reader{Item: it}
 	id, _ := uuid.Parse(r.String(attrRequest)) // it was read by a key that is one
 	return positionID{r.String(attrEvent), id}

@@ -71,31 +71,23 @@ const shardSign = "#"
 // positionTTL is how long a position is kept.
 const positionTTL = 24 * time.Hour
 
-func claimSetKey(k roundKey, block int64) item {
+func claimSetKey(k roundKey, block int64) dynamo.Item {
 	return claimsItemKey(k, fmt.Sprintf(claimsKeyForm, k.round, block))
 }
 
-func claimCountKey(k roundKey) item { return claimsItemKey(k, fmt.Sprintf(claimedKeyForm, k.round)) }
-
-func claimsItemKey(k roundKey, sortKey string) item {
-	return item{attrEvent: str(fmt.Sprintf(claimsPartition, k.eventID)), attrRequest: str(sortKey)}
+func claimCountKey(k roundKey) dynamo.Item {
+	return claimsItemKey(k, fmt.Sprintf(claimedKeyForm, k.round))
 }
 
-type item = map[string]types.AttributeValue
-
-func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-
-func num(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+func claimsItemKey(k roundKey, sortKey string) dynamo.Item {
+	return dynamo.Item{attrEvent: dynamo.String(fmt.Sprintf(claimsPartition, k.eventID)), attrRequest: dynamo.String(sortKey)}
 }
-
-func boolean(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
 func set(members ...string) types.AttributeValue {
 	return &types.AttributeValueMemberSS{Value: members}
 }
 
-func counterKey(eventID string) item { return item{attrEvent: str(eventID)} }
+func counterKey(eventID string) dynamo.Item { return dynamo.Item{attrEvent: dynamo.String(eventID)} }
 
 // positionID is the primary key of a stored position: its partition key, and the request id.
 type positionID struct {
@@ -103,8 +95,8 @@ type positionID struct {
 	id        uuid.UUID
 }
 
-func positionKey(p positionID) item {
-	return item{attrEvent: str(p.partition), attrRequest: str(p.id.String())}
+func positionKey(p positionID) dynamo.Item {
+	return dynamo.Item{attrEvent: dynamo.String(p.partition), attrRequest: dynamo.String(p.id.String())}
 }
 
 // positionKeys is the number of partition keys among which the positions of a round are divided. It
@@ -129,7 +121,7 @@ func numbers(ns []int64) types.AttributeValue {
 }
 
 // toCounters converts an item of the counters table. Missing settings get their defaults.
-func toCounters(it item) (room.Counters, error) {
+func toCounters(it dynamo.Item) (room.Counters, error) {
 	r := dynamo.Reader{Item: it}
 	c := room.Counters{
 		EventID:   r.String(attrEvent),
@@ -166,7 +158,7 @@ func toCounters(it item) (room.Counters, error) {
 	return c, nil
 }
 
-func toRecord(it item) (room.Record, error) {
+func toRecord(it dynamo.Item) (room.Record, error) {
 	r := dynamo.Reader{Item: it}
 	eventID, _, _ := strings.Cut(r.String(attrEvent), shardSign)
 	rec := room.Record{
@@ -183,12 +175,12 @@ func toRecord(it item) (room.Record, error) {
 	return rec, nil
 }
 
-func fromRecord(rec room.Record, now time.Time) item {
+func fromRecord(rec room.Record, now time.Time) dynamo.Item {
 	it := positionKey(positionIDOf(rec.EventID, rec.RequestID))
-	it[attrRound] = num(int64(rec.Round))
-	it[attrPosition] = num(rec.Position)
-	it[attrVisitor] = str(rec.Visitor)
-	it[attrCreated] = num(now.UnixMilli())
-	it[attrTTL] = num(now.Add(positionTTL).Unix())
+	it[attrRound] = dynamo.Number(int64(rec.Round))
+	it[attrPosition] = dynamo.Number(rec.Position)
+	it[attrVisitor] = dynamo.String(rec.Visitor)
+	it[attrCreated] = dynamo.Number(now.UnixMilli())
+	it[attrTTL] = dynamo.Number(now.Add(positionTTL).Unix())
 	return it
 }

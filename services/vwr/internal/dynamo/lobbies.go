@@ -111,7 +111,7 @@ func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Roun
 	query := dynamodb.NewQueryPaginator(l.db, &dynamodb.QueryInput{
 		TableName: &l.positions, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)), //nolint:gosec // a constant
 		KeyConditionExpression:    aws.String(attrEvent + " = :lobby AND " + attrRequest + " < :before"),
-		ExpressionAttributeValues: item{":lobby": str(fmt.Sprintf(lobbyPartition, eventID)), ":before": str(fmt.Sprintf(roundForm, before))},
+		ExpressionAttributeValues: dynamo.Item{":lobby": dynamo.String(fmt.Sprintf(lobbyPartition, eventID)), ":before": dynamo.String(fmt.Sprintf(roundForm, before))},
 	})
 	var all []lobby.Shuffle
 	for query.HasMorePages() && len(all) < limit {
@@ -132,7 +132,7 @@ func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Roun
 
 // changeShuffle updates a stored shuffle that is not final. condition is an additional condition,
 // which begins with AND. If a condition does not hold, changeShuffle fails with room.ErrStale.
-func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condition string, values item) error {
+func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condition string, values dynamo.Item) error {
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &l.positions, Key: shuffleKey(k), UpdateExpression: &update,
 		ConditionExpression: aws.String(isUndecided + condition), ExpressionAttributeValues: values,
@@ -146,10 +146,10 @@ const isUndecided = "attribute_exists(" + attrCommitment + ") AND attribute_not_
 const setBeaconValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"
 
 func (l *Lobbies) SetStatement(ctx context.Context, k lobby.Key, before, statement string) error {
-	condition, values := " AND attribute_not_exists("+attrStatement+")", item{":statement": str(statement)}
+	condition, values := " AND attribute_not_exists("+attrStatement+")", dynamo.Item{":statement": dynamo.String(statement)}
 	if before != "" {
 		condition = " AND " + attrStatement + " = :before AND attribute_not_exists(" + attrSignature + ")"
-		values[":before"] = str(before)
+		values[":before"] = dynamo.String(before)
 	}
 	return l.changeShuffle(ctx, k, "SET "+attrStatement+" = :statement", condition, values)
 }
@@ -157,7 +157,7 @@ func (l *Lobbies) SetStatement(ctx context.Context, k lobby.Key, before, stateme
 func (l *Lobbies) SetSignature(ctx context.Context, k lobby.Key, statement, signature string) error {
 	return l.changeShuffle(ctx, k, "SET "+attrSignature+" = :signature",
 		" AND "+attrStatement+" = :statement AND attribute_not_exists("+attrSignature+")",
-		item{":statement": str(statement), ":signature": str(signature)})
+		dynamo.Item{":statement": dynamo.String(statement), ":signature": dynamo.String(signature)})
 }
 
 func (l *Lobbies) SetBeaconRound(ctx context.Context, k lobby.Key, r beacon.Round) error {
@@ -165,7 +165,7 @@ func (l *Lobbies) SetBeaconRound(ctx context.Context, k lobby.Key, r beacon.Roun
 }
 
 func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash string, r *beacon.Round) error {
-	values := item{":seed": str(seed), ":order": str(orderHash)}
+	values := dynamo.Item{":seed": dynamo.String(seed), ":order": dynamo.String(orderHash)}
 	condition := " AND attribute_exists(" + attrSignature + ")"
 	if r == nil {
 		condition += " AND attribute_not_exists(" + attrValueRound + ")"
@@ -178,24 +178,24 @@ func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash st
 }
 
 func (l *Lobbies) Void(ctx context.Context, k lobby.Key, at int64) error {
-	return l.changeShuffle(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
+	return l.changeShuffle(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", dynamo.Item{":at": dynamo.Number(at)})
 }
 
 func (l *Lobbies) SetSize(ctx context.Context, k lobby.Key, entries int64) error {
 	return l.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
 		"attribute_not_exists("+attrLobbySize+") AND "+attrIssued+" = :zero AND "+attrServing+" = :zero",
-		item{":n": num(entries), ":zero": num(0)})
+		dynamo.Item{":n": dynamo.Number(entries), ":zero": dynamo.Number(0)})
 }
 
 func (l *Lobbies) SetShuffled(ctx context.Context, k lobby.Key) error {
 	return l.changeRoom(ctx, k, attrShuffledAt+" = :now",
-		"attribute_exists("+attrLobbySize+") AND attribute_not_exists("+attrShuffledAt+")", item{})
+		"attribute_exists("+attrLobbySize+") AND attribute_not_exists("+attrShuffledAt+")", dynamo.Item{})
 }
 
 // changeRoom sets attributes of the event's counters while the lobby's round is active. The SDK
 // does not retry it: if the first attempt took effect, the condition of a retry would fail.
-func (l *Lobbies) changeRoom(ctx context.Context, k lobby.Key, set, condition string, values item) error {
-	values[":now"], values[":round"], values[":true"] = num(l.now().UnixMilli()), num(int64(k.Round)), boolean(true)
+func (l *Lobbies) changeRoom(ctx context.Context, k lobby.Key, set, condition string, values dynamo.Item) error {
+	values[":now"], values[":round"], values[":true"] = dynamo.Number(l.now().UnixMilli()), dynamo.Number(int64(k.Round)), dynamo.Bool(true)
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &l.counters, Key: counterKey(k.EventID),
 		UpdateExpression:          aws.String("SET " + set + ", " + attrUpdated + " = :now"),

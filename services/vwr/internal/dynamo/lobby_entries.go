@@ -97,7 +97,7 @@ func setResults(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.
 
 func (l *Lobbies) readEntries(ctx context.Context, g entryGroup, in []joinRequest) (map[uuid.UUID]lobby.Entry, error) {
 	requested := make(map[uuid.UUID]lobby.Entry, len(in))
-	var keys []item
+	var keys []dynamo.Item
 	for _, r := range in {
 		if _, found := requested[r.entry.RequestID]; !found {
 			requested[r.entry.RequestID] = r.entry
@@ -129,7 +129,7 @@ func (l *Lobbies) storeNewEntries(ctx context.Context, g entryGroup, fresh []lob
 		UpdateExpression:          aws.String("ADD #n :n SET #ttl = :ttl"),
 		ConditionExpression:       aws.String("attribute_not_exists(" + attrClosed + ")"),
 		ExpressionAttributeNames:  map[string]string{"#n": attrCount, "#ttl": attrTTL},
-		ExpressionAttributeValues: item{":n": num(int64(len(fresh))), ":ttl": lobbyExpiry(fresh[0].StartsAt)},
+		ExpressionAttributeValues: dynamo.Item{":n": dynamo.Number(int64(len(fresh))), ":ttl": lobbyExpiry(fresh[0].StartsAt)},
 	}}}
 	for _, e := range fresh {
 		writes = append(writes, types.TransactWriteItem{Put: &types.Put{
@@ -191,7 +191,7 @@ func (l *Lobbies) listGroup(ctx context.Context, g entryGroup) (fairdraw.Entries
 	query := dynamodb.NewQueryPaginator(l.db, &dynamodb.QueryInput{
 		TableName: &l.positions, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String(attrRequest),
 		KeyConditionExpression:    aws.String(attrEvent + " = :group AND begins_with(" + attrRequest + ", :round)"),
-		ExpressionAttributeValues: item{":group": g.partition(), ":round": str(g.prefix())},
+		ExpressionAttributeValues: dynamo.Item{":group": g.partition(), ":round": dynamo.String(g.prefix())},
 	})
 	for query.HasMorePages() {
 		page, err := query.NextPage(ctx)

@@ -26,7 +26,7 @@ type groupState struct {
 
 // groupStates reads the states of all groups of a lobby consistently.
 func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGroups]groupState, err error) {
-	keys, byPartition := make([]item, lobbyGroups), make(map[string]int, lobbyGroups)
+	keys, byPartition := make([]dynamo.Item, lobbyGroups), make(map[string]int, lobbyGroups)
 	for i, g := range selectGroups(k, func(entryGroup) bool { return true }) {
 		keys[i] = g.key()
 		r := dynamo.Reader{Item: keys[i]}
@@ -81,7 +81,7 @@ func (l *Lobbies) closingUpdate(g entryGroup) *types.Update {
 		TableName: &l.positions, Key: g.key(),
 		UpdateExpression:          aws.String("SET " + attrClosed + " = :true, #ttl = :ttl"),
 		ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
-		ExpressionAttributeValues: item{":true": boolean(true), ":ttl": lobbyExpiry(l.now().UnixMilli())},
+		ExpressionAttributeValues: dynamo.Item{":true": dynamo.Bool(true), ":ttl": lobbyExpiry(l.now().UnixMilli())},
 	}
 }
 

@@ -77,7 +77,7 @@ const (
 const lobbyTTL = 90 * 24 * time.Hour
 
 func lobbyExpiry(startsAt int64) types.AttributeValue {
-	return num(time.UnixMilli(startsAt).Add(lobbyTTL).Unix())
+	return dynamo.Number(time.UnixMilli(startsAt).Add(lobbyTTL).Unix())
 }
 
 // entryGroup is one of the lobbyGroups parts into which a lobby's entries are divided. A join
@@ -91,19 +91,19 @@ type entryGroup struct {
 func groupOf(k lobby.Key, id uuid.UUID) entryGroup { return entryGroup{k, int(id[0]) % lobbyGroups} }
 
 func (g entryGroup) partition() types.AttributeValue {
-	return str(fmt.Sprintf(groupPartition, g.EventID, g.number))
+	return dynamo.String(fmt.Sprintf(groupPartition, g.EventID, g.number))
 }
 
 // key returns the key of the item that counts the group's entries and closes the group.
-func (g entryGroup) key() item {
-	return item{attrEvent: g.partition(), attrRequest: str(fmt.Sprintf(groupKeyForm, g.Round))}
+func (g entryGroup) key() dynamo.Item {
+	return dynamo.Item{attrEvent: g.partition(), attrRequest: dynamo.String(fmt.Sprintf(groupKeyForm, g.Round))}
 }
 
 // prefix returns the common prefix of the sort keys of the group's entries.
 func (g entryGroup) prefix() string { return fmt.Sprintf(roundForm+"#", g.Round) }
 
-func (g entryGroup) entryKey(id uuid.UUID) item {
-	return item{attrEvent: g.partition(), attrRequest: str(g.prefix() + id.String())}
+func (g entryGroup) entryKey(id uuid.UUID) dynamo.Item {
+	return dynamo.Item{attrEvent: g.partition(), attrRequest: dynamo.String(g.prefix() + id.String())}
 }
 
 // entryID parses the id in the sort key of an entry.
@@ -116,18 +116,18 @@ func (g entryGroup) entryID(r *dynamo.Reader) (uuid.UUID, error) {
 	return id, r.Err()
 }
 
-func fromEntry(e lobby.Entry) item {
+func fromEntry(e lobby.Entry) dynamo.Item {
 	it := groupOf(e.Key, e.RequestID).entryKey(e.RequestID)
-	it[attrRound] = num(int64(e.Round))
-	it[attrVisitor] = str(room.UserVisitor(e.User))
-	it[attrCreated] = num(e.JoinedAt)
-	it[attrStartsAt] = num(e.StartsAt)
+	it[attrRound] = dynamo.Number(int64(e.Round))
+	it[attrVisitor] = dynamo.String(room.UserVisitor(e.User))
+	it[attrCreated] = dynamo.Number(e.JoinedAt)
+	it[attrStartsAt] = dynamo.Number(e.StartsAt)
 	it[attrTTL] = lobbyExpiry(e.StartsAt)
 	return it
 }
 
 // toEntry converts a stored item to an entry, with the key and the request id of requested.
-func toEntry(it item, requested lobby.Entry) (lobby.Entry, error) {
+func toEntry(it dynamo.Item, requested lobby.Entry) (lobby.Entry, error) {
 	r := dynamo.Reader{Item: it}
 	e := lobby.Entry{
 		Key: requested.Key, RequestID: requested.RequestID, JoinedAt: r.Number(attrCreated), StartsAt: r.Number(attrStartsAt),
@@ -136,20 +136,20 @@ func toEntry(it item, requested lobby.Entry) (lobby.Entry, error) {
 	return e, r.Err()
 }
 
-func shuffleKey(k lobby.Key) item {
-	return item{attrEvent: str(fmt.Sprintf(lobbyPartition, k.EventID)), attrRequest: str(fmt.Sprintf(roundForm, k.Round))}
+func shuffleKey(k lobby.Key) dynamo.Item {
+	return dynamo.Item{attrEvent: dynamo.String(fmt.Sprintf(lobbyPartition, k.EventID)), attrRequest: dynamo.String(fmt.Sprintf(roundForm, k.Round))}
 }
 
-func fromOpening(next room.Counters, o *room.LobbyOpening) item {
+func fromOpening(next room.Counters, o *room.LobbyOpening) dynamo.Item {
 	it := shuffleKey(lobby.Key{EventID: next.EventID, Round: next.Round})
-	it[attrRound] = num(int64(next.Round))
-	it[attrCommitment] = str(string(o.Commitment))
-	it[attrNonce] = str(hex.EncodeToString(o.Nonce[:]))
+	it[attrRound] = dynamo.Number(int64(next.Round))
+	it[attrCommitment] = dynamo.String(string(o.Commitment))
+	it[attrNonce] = dynamo.String(hex.EncodeToString(o.Nonce[:]))
 	it[attrTTL] = lobbyExpiry(next.Lobby.StartsAt)
 	return it
 }
 
-func toShuffle(it item, eventID string) (lobby.Shuffle, error) {
+func toShuffle(it dynamo.Item, eventID string) (lobby.Shuffle, error) {
 	r := dynamo.Reader{Item: it}
 	s := lobby.Shuffle{
 		Key:        lobby.Key{EventID: eventID, Round: room.Round(r.Number(attrRound))},
@@ -167,10 +167,10 @@ func toShuffle(it item, eventID string) (lobby.Shuffle, error) {
 	return s, r.Err()
 }
 
-func beaconRoundValues(r beacon.Round) item {
-	return item{
+func beaconRoundValues(r beacon.Round) dynamo.Item {
+	return dynamo.Item{
 		":beaconRound": &types.AttributeValueMemberN{Value: strconv.FormatUint(r.Round, 10)},
-		":beaconValue": str(r.Randomness), ":beaconSignature": str(r.Signature),
+		":beaconValue": dynamo.String(r.Randomness), ":beaconSignature": dynamo.String(r.Signature),
 	}
 }
 

@@ -141,7 +141,7 @@ func (s *Store) issueRecords(ctx context.Context, k roundKey, records []*newReco
 func (s *Store) storeRecords(ctx context.Context, records []*newRecord) {
 	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
 	defer cancel()
-	items, now := make([]item, len(records)), s.now()
+	items, now := make([]dynamo.Item, len(records)), s.now()
 	for i, r := range records {
 		items[i] = fromRecord(r.Record, now)
 	}
@@ -188,8 +188,8 @@ func (s *Store) issuePositions(ctx context.Context, k roundKey, n int64) (int64,
 		Key:                 counterKey(k.eventID),
 		UpdateExpression:    aws.String("ADD " + attrIssued + " :n SET " + attrUpdated + " = :now"),
 		ConditionExpression: aws.String(isActiveRound + " AND " + isSized),
-		ExpressionAttributeValues: item{
-			":n": num(n), ":now": num(s.now().UnixMilli()), ":round": num(int64(k.round)), ":true": boolean(true),
+		ExpressionAttributeValues: dynamo.Item{
+			":n": dynamo.Number(n), ":now": dynamo.Number(s.now().UnixMilli()), ":round": dynamo.Number(int64(k.round)), ":true": dynamo.Bool(true),
 		},
 		ReturnValues: types.ReturnValueUpdatedNew,
 	}, dynamo.NoRetry)

@@ -99,7 +99,7 @@ func conditionalError(err error) error {
 }
 
 // batchGet reads items consistently; keys must be unique.
-func (s *Store) batchGet(ctx context.Context, table string, keys []item) ([]item, error) {
+func (s *Store) batchGet(ctx context.Context, table string, keys []dynamo.Item) ([]dynamo.Item, error) {
 	items, err := dynamo.BatchGet(ctx, s.db, table, keys)
 	return items, toUnavailable(err)
 }
