@@ -7,9 +7,6 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// headSize is the number of integers at the beginning of every reply, which are the line's state.
-const headSize = 24
-
 // scriptReply is a script's reply: the line's state, then the script's own result.
 type scriptReply struct {
 	state  line.LineState
@@ -25,16 +22,15 @@ func parseReply(v any) (scriptReply, error) {
 	if len(parts) == 0 {
 		return scriptReply{}, nil
 	}
-	n, err := parseNumbers(parts[0], headSize)
+	numbers, err := parseNumbers(parts[0], len(headFields))
 	if err != nil {
 		return scriptReply{}, fmt.Errorf("script's head: %w", err)
 	}
-	sale := line.Sale{Status: line.SaleStatus(n[17]), OpensAt: n[18], ClosesAt: n[13], PresaleOpensAt: n[22], At: n[19]}
-	return scriptReply{result: parts[1:], state: line.LineState{
-		Epoch: n[0], Revision: n[1], Now: n[2], PauseUntil: n[3], BegunNow: n[4] == 1, Waiting: n[5], Active: n[6], PrevHolders: n[7], Parked: n[8],
-		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], PrevEpoch: n[16],
-		Sale: sale, ExtendedMS: n[20], Pending: n[21], Entitled: n[23],
-	}}, nil
+	r := scriptReply{result: parts[1:]}
+	for i, n := range numbers {
+		headFields[i].set(&r.state, n)
+	}
+	return r, nil
 }
 
 // parseInts parses a result of n numbers. If the line does not exist, all are 0.

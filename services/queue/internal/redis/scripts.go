@@ -49,11 +49,11 @@ const (
 	lateSlotTTL = 70 * time.Second
 )
 
-// compileScripts makes each script from the rules, the shared prelude (two files) and its own file.
-// The rules are part of the source, so that Go and Lua have the same. During a rollout, replicas
-// with other rules run other scripts.
+// compileScripts makes each script from the rules, the shared prelude (two files), what is rendered
+// from the tables of contract.go, and its own file. The rules are part of the source, so that Go and
+// Lua have the same. During a rollout, replicas with other rules run other scripts.
 func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
-	head := renderConstants(r)
+	head := renderConstants(r) + renderKeys() + "local given = " + renderArguments(callArguments, "1") + "\n"
 	for _, name := range []string{"prelude", "waiters"} {
 		part, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
@@ -61,13 +61,19 @@ func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 		}
 		head += string(part)
 	}
+	head += renderHead()
+	claims := fmt.Sprintf("local CLAIM = %d\nlocal function claimAt(at) return %s end\n", len(claimArguments), renderArguments(claimArguments, "at"))
 	scripts := make(map[string]*redis.Script)
 	for _, name := range []string{scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet, scriptEntitle} {
 		body, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			return nil, fmt.Errorf("script %s: %w", name, err)
 		}
-		scripts[name] = redis.NewScript(head + string(body))
+		source := head + string(body)
+		if name == scriptCheck {
+			source = head + claims + string(body)
+		}
+		scripts[name] = redis.NewScript(source)
 	}
 	return scripts, nil
 }
@@ -119,32 +125,6 @@ func renderConstants(r line.Rules) string {
 	}
 	b.WriteString(" } }\n")
 	return b.String()
-}
-
-// commonArgs returns ARGV 1 to 15 of every script: the time ("" = Redis's clock), this replica's
-// KnownState, whether a line may be created, and the latest sale report.
-func commonArgs(now string, m line.KnownState, begin bool) []any {
-	return []any{
-		now, m.Epoch, m.Revision, m.AnsweredAt, m.SettingsAt, m.Threshold, flagArg(m.Paused), m.SlotMS, m.ClosesAt, flagArg(begin),
-		m.Sale.At, int64(m.Sale.Status), m.Sale.OpensAt, m.Sale.ClosesAt, m.Sale.PresaleOpensAt,
-	}
-}
-
-// appendClaim appends the thirteen script arguments of a claim. keyIndex is the index of the key
-// for the claim's tier-1 position, 0 without a position.
-func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
-	args = append(args, c.UserID, flagArg(c.Join), flagArg(c.Tier1.Required), keyIndex, c.Tier1.Round, c.Tier1.Position)
-	if c.Ticket != nil {
-		args = append(args, c.Ticket.Score, c.Ticket.Epoch, c.Ticket.IssuedAt)
-	} else {
-		args = append(args, "", "", "")
-	}
-	if c.Entry != nil {
-		args = append(args, c.Entry.SlotID, c.Entry.Epoch, c.Entry.End)
-	} else {
-		args = append(args, "", "", "")
-	}
-	return append(args, entitledArg(c.Entitled))
 }
 
 // entitledArg encodes the answer of the ticket service about a user's entitlement.

@@ -72,7 +72,7 @@ func (s *Store) runScript(ctx context.Context, script, eventID string, extraKeys
 }
 
 func (s *Store) scriptArgs(known line.KnownState, begin bool) []any {
-	return commonArgs(s.scriptTime(), known, begin)
+	return appendArguments(nil, callArguments, &call{now: s.scriptTime(), known: known, begin: begin})
 }
 
 func (s *Store) scriptTime() string {
@@ -96,7 +96,7 @@ func (s *Store) runCheck(ctx context.Context, eventID string, known line.KnownSt
 	items := make([]any, 0, 13*len(claims))
 	for _, c := range claims {
 		begin = begin || c.Begin || c.Ticket != nil || c.Entry != nil
-		items = appendClaim(items, c, tier1.indexOf(eventID, c.Tier1))
+		items = appendArguments(items, claimArguments, &claimCall{PlaceClaim: c, keyIndex: tier1.indexOf(eventID, c.Tier1)})
 	}
 	args := append(append(s.scriptArgs(known, begin), randomSeed()), items...)
 	r, err := s.runScript(ctx, scriptCheck, eventID, tier1.keys, args)

@@ -4,7 +4,7 @@
 -- number of replicas.
 --
 -- KEYS   none of its own
--- ARGV   16 seed of slot ids
+-- ARGV   seed of slot ids
 -- reply  { head, admitted, parked, more (1: there is more to do immediately),
 --          silent (1: nobody has contact, so nothing was decided), slots kept for late visitors }
 local seed = ARGV[OWN]

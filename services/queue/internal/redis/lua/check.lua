@@ -2,14 +2,12 @@
 -- is recorded. A visitor who was parked, or lost with an earlier epoch, returns with the old score.
 -- A newcomer joins. Anybody with nobody before them enters at once.
 --
--- KEYS   23.. t1:<round>:<page>, one for each page of positions among the items
--- ARGV   16 seed of slot ids, then 13 per item:
---          user · join (1: enqueue a newcomer) · required (1: a newcomer without an entitlement needs a
---          position) · index of its t1 key (0 = no position) · round (µs) · position ·
---          ticket: score ('' = none), epoch, issued at (ms) ·
---          token: slot id ('' = none), epoch, slot's end (ms) ·
---          whether ticket holds the user entitled to the presale ('' = not known, 0, 1; 'no' = it did
---          not when it was asked before, so what the line knows counts)
+-- KEYS   t1:<round>:<page>, one for each page of positions among the items
+-- ARGV   seed of slot ids, then each item (claimAt): whether a newcomer is enqueued (join), and needs a
+--          position unless entitled (required), the index of the key of its position (t1, 0 = none),
+--          its ticket, the slot of its entry token, and whether ticket holds the user entitled to the
+--          presale ('' = not known, 0, 1; 'no' = it did not when it was asked before, so what the line
+--          knows counts)
 -- reply  { head, { per item } }, each item one of
 --          { 'A', slot id, slot's end (ms), n }: slot holder; n = 1 if this call claims the slot,
 --            2 if it also assigned it, else 0
@@ -283,11 +281,10 @@ local function answer(user, item, n)
 end
 
 local out = {}
-for at = OWN + 1, #ARGV, 13 do
-  local a = { unpack(ARGV, at, at + 12) }
-  local item = { join = a[2], required = a[3], t1 = tonumber(a[4]), round = a[5], position = a[6], ticket = a[7], ticketEpoch = a[8],
-    issued = a[9], slot = a[10], slotEpoch = a[11], slotEnd = a[12], entitled = a[13] }
-  out[#out + 1] = answer(a[1], item, #out)
+for at = OWN + 1, #ARGV, CLAIM do
+  local item = claimAt(at)
+  item.t1 = tonumber(item.t1)
+  out[#out + 1] = answer(item.user, item, #out)
 end
 if arrived > 0 then set({ round = line.round, arrived = line.arrived + arrived }) end
 for key in pairs(expiring) do call('PEXPIRE', key, C.pass) end

@@ -1,7 +1,7 @@
 -- entitle: keeps ticket's answers on who is entitled to the presale. It is no contact of the users.
 --
 -- KEYS   none of its own
--- ARGV   16.. user and answer (0|1) in turn
+-- ARGV   user and answer (0|1) in turn
 -- reply  { head, how many answers were new }
 local changed = 0
 for i = OWN, #ARGV, 2 do changed = changed + setEntitlement(ARGV[i], ARGV[i + 1]) end

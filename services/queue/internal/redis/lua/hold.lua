@@ -4,7 +4,7 @@
 -- visitor may have its place.
 --
 -- KEYS   none of its own
--- ARGV   16 user · 17 slot id · 18 end of the hold (ms), 0 when it was ended early · 19 reservation
+-- ARGV   user · slot id · end of the hold (ms), 0 when it was ended early · reservation
 -- reply  { head, 1 when the slot is the user's }
 local user, wanted, till, reservation = ARGV[OWN], ARGV[OWN + 1], tonumber(ARGV[OWN + 2]), ARGV[OWN + 3]
 local id, score, hold, extended = slotOf(user)

@@ -1,51 +1,28 @@
--- The common start of every script: the line's state, the detection of lost data, and helpers. The
--- loader puts the table C (the rules: durations in ms, counts, the poll table) before it, and waiters.lua
--- and one script after it, as one chunk.
+-- The common start of every script: the line's state, the detection of lost data, and helpers. Before
+-- it, the loader (contract.go) puts the table C (the rules: durations in ms, counts, the poll table), the
+-- keys of the line (kLine, kQueue …), and `given`: the arguments of every script, with the time ('' =
+-- Redis TIME; tests set it), what the caller knows of the line, and the latest sale report. A script's
+-- own arguments begin at OWN, its own keys after OWN_KEYS. Then follow waiters.lua, head(), which makes
+-- the line's state of the reply, and the script, all as one chunk.
 --
--- KEYS   1 line · 2 queue · 3 seen · 4 parked · 5 parked-seen · 6 active · 7 active-seen ·
---        8 unclaimed · 9 slot · 10 old · 11 restored · 12 blocked · 13 threshold · 14 admitted ·
---        15 since · 16 spent · 17 late · 18 holds · 19 turns · 20 turns-before · 21 entitled ·
---        22 granted; the script's own follow
--- ARGV   1 the time in µs ('' = Redis TIME; tests set it) ·
---        2..9 what the caller knows of the line: epoch, rev, its last answer (ms, 0 = none), when
---          its settings were read (ms, 0 = never), threshold, paused (0|1), slot length (ms),
---          closing time (ms, 0 = none) ·
---        10 whether this call may create a line that is missing and unknown to the caller ('1');
---          without it the reply is then {} ·
---        11..15 ticket's latest sale report: when it was measured (ms, 0 = never), the status (its
---          number), when the sale opens and closes, and its presale opens (ms, 0 = it has none); the
---          script's own follow from 16
--- reply  { head, … }, where head is
---          { epoch, rev, now (ms), pause until (ms), fresh (0|1), waiting, active, old, parked,
---            threshold, paused (0|1), settings read at (ms, 0 = not yet), slot length (ms),
---            closing time (ms, 0 = none), total admitted, newcomers with a position of the latest
---            tier-1 round, previous epoch (0 = unknown), status of the latest sale report (its
---            number), when the sale opens (ms), when the report was measured (ms, 0 = never), by how
---            much outages of ticket have extended slots (ms), number of acts that ticket does not
---            have yet, when the presale opens (ms, 0 = there is none), how many of those waiting are in
---            `entitled` }
+-- reply  { head(), … }; {} if the line is missing, and unknown to a caller that may not create it
 --
 -- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
 -- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
 local call = redis.call
-local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
-  kAdmitted, kSince, kSpent, kLate, kHolds, kTurns, kTurnsBefore, kEntitled, kGranted = unpack(KEYS, 1, 22)
-local OWN, OWN_KEYS = 16, 22
 local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- the keys that remain of an empty line
 
 local function int(x) return string.format('%d', x) end
 
-local us = tonumber(ARGV[1])
+local us = tonumber(given.time)
 if not us then
   local t = call('TIME')
   us = t[1] * 1000000 + t[2]
 end
 local now = math.floor(us / 1000)
 
-local knownEpoch, knownRev, answeredAt = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local knownSettings = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = ARGV[7], slot = ARGV[8], closes = ARGV[9] }
-local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]),
-  presale = tonumber(ARGV[15]) }
+local knownEpoch, knownRev, answeredAt = tonumber(given.epoch), tonumber(given.rev), tonumber(given.answeredAt)
+local settingsAt, saleAt, saleStatus = tonumber(given.settingsAt), tonumber(given.saleAt), tonumber(given.saleStatus)
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
@@ -58,7 +35,7 @@ do
 end
 local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
 
-if line.epoch == 0 and knownEpoch == 0 and ARGV[10] ~= '1' then return {} end
+if line.epoch == 0 and knownEpoch == 0 and given.begin ~= '1' then return {} end
 
 -- set updates fields of the line, locally and in Redis.
 local function set(fields)
@@ -148,9 +125,9 @@ local function applyActs()
 end
 
 local function restoreSettings()
-  call('SET', kThreshold, knownSettings.threshold)
-  set({ settings = math.min(knownSettings.at, now), paused = tonumber(knownSettings.paused), slotMs = tonumber(knownSettings.slot),
-    closes = closingTime(knownSettings.at, tonumber(knownSettings.closes)) })
+  call('SET', kThreshold, given.threshold)
+  set({ settings = math.min(settingsAt, now), paused = tonumber(given.paused), slotMs = tonumber(given.slot),
+    closes = closingTime(settingsAt, tonumber(given.closes)) })
   applyActs()
 end
 
@@ -202,21 +179,21 @@ end
 
 -- Of the settings that callers remember the latest count. Those from the future were read before the
 -- clock was set back, and restore only lost ones.
-if knownSettings.at > line.settings and (line.settings == 0 or knownSettings.at <= now) then restoreSettings() end
+if settingsAt > line.settings and (line.settings == 0 or settingsAt <= now) then restoreSettings() end
 
 -- Of two sale reports the later measurement counts, whichever replica passes it, so that all
 -- replicas decide alike. A report from the future was measured before the clock was set back.
 --
 -- A report that ends an outage of ticket extends the slots by it, hence to what they had left at the
 -- report before. A loss of data may have lost that report, but not one after the loss.
-if saleReport.at > 0 and (saleReport.at > line.statusAt or line.statusAt > now) then
-  local at = math.min(saleReport.at, now)
+if saleAt > 0 and (saleAt > line.statusAt or line.statusAt > now) then
+  local at = math.min(saleAt, now)
   local gap = at - (fresh == 1 and math.max(line.statusAt, line.lostAt) or line.statusAt)
   if line.status ~= C.noSale and gap > C.away and call('EXISTS', kActive, kOld) > 0 then
     set({ lost = line.lost + gap, backAt = now })
   end
-  set({ statusAt = at, status = saleReport.status, opens = saleReport.opens, presale = saleReport.presale,
-    closes = saleReport.status == C.noSale and line.closes or saleReport.closes })
+  set({ statusAt = at, status = saleStatus, opens = tonumber(given.saleOpens), presale = tonumber(given.presaleOpens),
+    closes = saleStatus == C.noSale and line.closes or tonumber(given.saleCloses) })
 end
 
 -- A clock that was set back must not prolong the recovery, nor periods that start at a future time.

@@ -3,7 +3,7 @@
 -- slot too.
 --
 -- KEYS   none of its own
--- ARGV   16 user · 17 slot id ('' = the waiting place, '*' = any slot)
+-- ARGV   user · slot id ('' = the waiting place, '*' = any slot)
 -- reply  { head, 1 when something ended }
 local user, id = ARGV[OWN], ARGV[OWN + 1]
 local ended, wrote = 0, false

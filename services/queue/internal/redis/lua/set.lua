@@ -4,15 +4,13 @@
 -- and a value. Settings are `threshold`, `paused` (0|1) and `user:<id>` (1: blocked).
 --
 -- KEYS   none of its own
--- ARGV   16 '' | 'open' | 'settings' | 'block' | 'act' | 'acts'; for 'settings' also
---          17 when they were read (this line's time in ms, from before the read) ·
---          18 threshold ('' = default) · 19 paused (0|1) · 20 slot length in ms (0 = default) ·
---          21 closing time in ms (0 = none) · 22 highest order of an act that ticket has ·
---          23.. blocked users;
---        for 'block' 17.. blocked users;
---        for 'act' 17 setting · 18 value · 19 an order below that of the act · 20 how many users may
---          be blocked;
---        for 'acts' 17 number of acts that ticket has decided about, then setting and order of each;
+-- ARGV   '' | 'open' | 'settings' | 'block' | 'act' | 'acts', and then
+--        for 'settings' when they were read (this line's time in ms, from before the read) · threshold
+--          ('' = default) · paused (0|1) · slot length in ms (0 = default) · closing time in ms (0 =
+--          none) · highest order of an act that ticket has · blocked users;
+--        for 'block' blocked users;
+--        for 'act' setting · value · an order below that of the act · how many users may be blocked;
+--        for 'acts' number of acts that ticket has decided about, then setting and order of each;
 --          then setting, value and order of each pending act that the line may have lost
 -- reply  { head, 1 when something changed }; for 'act' { head, its order (0: too many are blocked) },
 --        for 'acts' { head, { setting, value, order of each pending act } }

@@ -83,9 +83,3 @@ local function turnMark(score)
   if isForAll() then return score end
   return isEarly(score) and score .. '.5' or int(us) -- later than every position of this round
 end
-
-local function head()
-  return { line.epoch, line.rev, now, line['until'], fresh, waitingCount(), activeCount(), call('ZCARD', kOld),
-    call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,
-    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending, line.presale, entitledCount() }
-end
