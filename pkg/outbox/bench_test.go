@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/compare"
-	"urr.guru/pkg/compare/comparetest"
+	"urr.guru/pkg/benchtest"
+	"urr.guru/pkg/benchtest/gotest"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/outbox"
@@ -32,7 +32,7 @@ const (
 // Kafka, compared with draining the table by SQL alone, without publishing.
 func BenchmarkOutboxRelay(b *testing.B) {
 	pool, topic, producer := postgrestest.New(b, outbox.Migrations), kafkatest.TopicOf(b, 3), kafkatest.Producer(b)
-	side := func(drain func()) compare.MeasureFunc {
+	side := func(drain func()) benchtest.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			fillOutbox(b, pool, topic)
 			began := time.Now()
@@ -44,7 +44,7 @@ func BenchmarkOutboxRelay(b *testing.B) {
 			return took.Seconds() * 1e6 / relayedEvents, nil, nil
 		}
 	}
-	comparetest.Compare(b, compare.Result{
+	gotest.Compare(b, benchtest.Result{
 		Name: "outbox_relay", What: "publish the events of a full outbox to Kafka and delete them", Besides: "delete them by SQL alone, in batches of 500", Unit: "µs per event",
 		Must: 0.5, Aim: 0.7,
 	}, side(func() { relayAll(b, pool, producer) }), side(func() { drainBySQL(b, pool) }))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -25,14 +25,14 @@ const (
 
 // runConfirm measures confirmed payments (the row "confirm") by the payment and ticket services.
 // The sandbox provider answers without delay.
-func runConfirm(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runConfirm(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket, platform.Payment, platform.Sandbox}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
 		c, err := newConfirmRow(ctx, p)
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, addResult, benchRow{result: compare.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: benchtest.Result{
 			Name: "confirm", What: "confirm a payment until its seat is sold, 32 clients", Besides: "pgbench running the SQL of payment and of ticket, 32 clients",
 			Unit: "µs per payment", Must: 0.5, Aim: 0.7,
 		}, subject: c.measureConfirm, baseline: c.measureConfirmBaseline})

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/benchtest"
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/compare"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -156,15 +156,15 @@ func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 
 // benchRow is a row of the report with two measurements: of its subject and of its baseline.
 type benchRow struct {
-	result            compare.Result
-	subject, baseline compare.MeasureFunc
+	result            benchtest.Result
+	subject, baseline benchtest.MeasureFunc
 	// begin runs before the measurements. check runs after them, and returns an error if the stored
 	// data is wrong. Both may be nil.
 	begin, check func(context.Context) error
 }
 
 // measureRows measures the rows whose names are in wanted, and passes each result to addResult.
-func measureRows(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result), rows ...benchRow) error {
+func measureRows(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result), rows ...benchRow) error {
 	for _, row := range rows {
 		if !slices.Contains(wanted, row.result.Name) {
 			continue

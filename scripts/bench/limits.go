@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"urr.guru/pkg/benchtest"
 	"urr.guru/pkg/claims"
-	"urr.guru/pkg/compare"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/token"
@@ -37,7 +37,7 @@ const (
 )
 
 // runLimits measures the row "limits": changing requests of many visitors at three gateways.
-func runLimits(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runLimits(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	o := saleServices
 	o.Replicas = map[string]int{platform.Gateway: limitGateways}
 	// With this rate, no allowance grows during the flood.
@@ -50,7 +50,7 @@ func runLimits(ctx context.Context, opts Options, wanted []string, addResult fun
 		putEvent(ctx, p, room, 0, nil, sectionBody("A", 25, 20))
 		p.Operator().MustCall(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 		r := &limitRow{platform: p, ids: keys.Derive(claims.LabelAnon)}
-		return measureRows(ctx, opts, wanted, addResult, benchRow{result: compare.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: benchtest.Result{
 			Name: "limits", What: "2,000 addresses, six mutations each, three gateways", Unit: "Redis commands per allowed mutation",
 			Limits: map[string]float64{"per_allowed": 0.3, "per_refused": 0},
 		}, subject: r.measure})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -34,13 +34,13 @@ const (
 )
 
 // runOverload measures holds that the ticket service grants under overload, through the gateway.
-func runOverload(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runOverload(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		o, err := newOverload(ctx, p)
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, addResult, benchRow{result: compare.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: benchtest.Result{
 			Name: "overload_goodput", What: "POST /api/v1/seats/reserve while more than twice the best rate is offered", Besides: "the best rate, 64 connections",
 			Unit: "µs per hold", Must: 0.85, Aim: 0.95, Limits: map[string]float64{"best of offered": 0.5, "other responses": 0},
 		}, subject: o.measureOverload, baseline: o.measureBest})

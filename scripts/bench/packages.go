@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strconv"
 
-	"urr.guru/pkg/compare"
-	"urr.guru/pkg/compare/comparetest"
+	"urr.guru/pkg/benchtest"
+	"urr.guru/pkg/benchtest/gotest"
 	"urr.guru/scripts/platform"
 )
 
@@ -32,7 +32,7 @@ func benchmarks() []benchmark {
 }
 
 // runBenchmarks measures the rows that are Go benchmarks. It needs no platform.
-func runBenchmarks(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runBenchmarks(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func runBenchmarks(ctx context.Context, opts Options, wanted []string, addResult
 	return nil
 }
 
-func (b benchmark) run(ctx context.Context, layout platform.Layout, n int) (r compare.Result, err error) {
+func (b benchmark) run(ctx context.Context, layout platform.Layout, n int) (r benchtest.Result, err error) {
 	file := filepath.Join(layout.State("bench"), b.row+".json")
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return r, err
@@ -58,7 +58,7 @@ func (b benchmark) run(ctx context.Context, layout platform.Layout, n int) (r co
 	defer func() { _ = os.Remove(file) }()
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^"+b.name+"$", "-benchtime", strconv.Itoa(n)+"x", "-timeout", "20m", ".") //nolint:gosec // constants
 	cmd.Dir = filepath.Join(layout.Root, b.directory)
-	cmd.Env = append(os.Environ(), comparetest.ResultFile+"="+file)
+	cmd.Env = append(os.Environ(), gotest.ResultFile+"="+file)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return r, fmt.Errorf("%w\n%s", err, out)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
@@ -65,7 +65,7 @@ func pollRows() []pollRow {
 var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
 // runPolls measures the rows of polls, on a platform where visitors wait.
-func runPolls(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runPolls(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and wait", users)
 		w, err := newPollPlatform(ctx, p)
@@ -87,7 +87,7 @@ func runPolls(ctx context.Context, opts Options, wanted []string, addResult func
 }
 
 // measure measures a row: polls of the gateway and, as the baseline, of a bare server.
-func (p pollRow) measure(ctx context.Context, w *pollPlatform, n int) (r compare.Result, err error) {
+func (p pollRow) measure(ctx context.Context, w *pollPlatform, n int) (r benchtest.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
 		requests = append(requests, v.request(p.path))
@@ -99,7 +99,7 @@ func (p pollRow) measure(ctx context.Context, w *pollPlatform, n int) (r compare
 	if answer.Status != http.StatusOK {
 		return r, fmt.Errorf("%s: %d: %s", p.path, answer.Status, answer.Body)
 	}
-	return w.measureBesideBare(ctx, n, compare.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, pollRound{
+	return w.measureBesideBare(ctx, n, benchtest.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, pollRound{
 		connections: p.connections, services: p.services, requests: func() [][]byte { return requests },
 	})
 }
@@ -119,7 +119,7 @@ type pollRound struct {
 
 // measureBesideBare measures polls of the gateway and, as the baseline, the same polls of a bare
 // server that repeats the given answer.
-func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row compare.Result, answer recordedResponse, round pollRound) (_ compare.Result, err error) {
+func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row benchtest.Result, answer recordedResponse, round pollRound) (_ benchtest.Result, err error) {
 	bare, err := startBare(ctx, answer)
 	if err != nil {
 		return row, err
@@ -133,7 +133,7 @@ func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row compare
 // newSide returns the measurement of one side of a row. It polls the server at addr and measures
 // the CPU time of the processes pids. Every response must have the given status. The CPU time of
 // Redis is reported but not added, since the baseline has no store.
-func (w *pollPlatform) newSide(pids processes, addr string, status int, round pollRound) compare.MeasureFunc {
+func (w *pollPlatform) newSide(pids processes, addr string, status int, round pollRound) benchtest.MeasureFunc {
 	m := cpuMeter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times, err := pids.cpuTimes(ctx)
 		if err != nil {
@@ -238,7 +238,7 @@ const (
 )
 
 // runAvailability measures the row of admitted visitors who poll which seats are free.
-func runAvailability(ctx context.Context, opts Options, _ []string, addResult func(compare.Result)) error {
+func runAvailability(ctx context.Context, opts Options, _ []string, addResult func(benchtest.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and are admitted", users)
 		h := &hallVisitors{pollPlatform: &pollPlatform{platform: p}}
@@ -303,7 +303,7 @@ func (h *hallVisitors) request(i int) []byte {
 
 // measure measures polls of seats that do not change. The part map_bytes is the size of the first
 // response, which has all seats.
-func (h *hallVisitors) measure(ctx context.Context, n int) (r compare.Result, err error) {
+func (h *hallVisitors) measure(ctx context.Context, n int) (r benchtest.Result, err error) {
 	h.requests()
 	full, size, err := h.sendToGateway(ctx, h.request(0))
 	if err != nil {
@@ -317,7 +317,7 @@ func (h *hallVisitors) measure(ctx context.Context, n int) (r compare.Result, er
 	if full.Status != http.StatusOK || h.etag == "" || unchanged.Status != http.StatusNotModified {
 		return r, fmt.Errorf("the map: %d with ETag %q: %s; unchanged: %d", full.Status, h.etag, full.Body, unchanged.Status)
 	}
-	return h.measureBesideBare(ctx, n, compare.Result{
+	return h.measureBesideBare(ctx, n, benchtest.Result{
 		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged",
 		Must: 0.7, Aim: 0.8, Limits: map[string]float64{"map_bytes": maxMapBytes},
 	}, unchanged, pollRound{

@@ -7,15 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/scripts/process"
 )
 
 func TestReportShowsEveryKindOfRow(t *testing.T) {
 	t.Parallel()
-	raw := []compare.Round{{Value: 10, Baseline: 20}, {Value: 20, Baseline: 30}}
+	raw := []benchtest.Round{{Value: 10, Baseline: 20}, {Value: 20, Baseline: 30}}
 	r := Report{
-		Rows: []compare.Result{
+		Rows: []benchtest.Result{
 			{Name: "best", Besides: "bare", Value: 10, Baseline: 20, Ratio: 2, Must: 1, Aim: 1.5, Raw: raw},
 			{Name: "over", Besides: "bare", Ratio: 2, Must: 1, Parts: map[string]float64{"calls": 3}, Limits: map[string]float64{"calls": 2}, Raw: raw},
 			{Name: "limited", Value: 15, Unit: "MB", Parts: map[string]float64{"calls": 2}, Limits: map[string]float64{"calls": 2}, Raw: raw},
@@ -44,7 +44,7 @@ func TestReportShowsEveryKindOfRow(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "misses, calls above 2", outcome(compare.Result{Ratio: 1, Parts: map[string]float64{"calls": 3}, Limits: map[string]float64{"calls": 2}}))
-	require.Equal(t, "ok", outcome(compare.Result{Ratio: 1, Must: 1, Aim: 2}))
-	require.Equal(t, "aim", outcome(compare.Result{Ratio: 2, Must: 1, Aim: 2}))
+	require.Equal(t, "misses, calls above 2", outcome(benchtest.Result{Ratio: 1, Parts: map[string]float64{"calls": 3}, Limits: map[string]float64{"calls": 2}}))
+	require.Equal(t, "ok", outcome(benchtest.Result{Ratio: 1, Must: 1, Aim: 2}))
+	require.Equal(t, "aim", outcome(benchtest.Result{Ratio: 2, Must: 1, Aim: 2}))
 }

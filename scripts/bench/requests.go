@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/loop"
@@ -30,7 +30,7 @@ const (
 )
 
 // runRequests measures how three workers decide about requests of promotions.
-func runRequests(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runRequests(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func runRequests(ctx context.Context, opts Options, wanted []string, addResult f
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, addResult, benchRow{result: compare.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: benchtest.Result{
 			Name: settleRow, What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
 			Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.1, "conflicts": 1 / 0.7},
 		}, subject: r.measureSettle, baseline: r.measureSettleBaseline})

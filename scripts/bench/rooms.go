@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"urr.guru/pkg/batch"
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
@@ -45,7 +45,7 @@ const (
 )
 
 // runRooms measures new positions with the settings of make up and two vwr replicas.
-func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, addResult, benchRow{result: compare.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: benchtest.Result{
 			Name: assignRow, What: "vwr gives positions to a crowd of new visitors, 1,000 clients", Unit: "CPU-µs per position",
 			Besides: "a program that makes one UpdateItem and one PutItem per visitor, without RPC", Must: 5,
 			Limits: map[string]float64{platform.VWR: 60},

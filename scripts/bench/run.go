@@ -18,7 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
@@ -40,7 +40,7 @@ type Options struct {
 type rowGroup struct {
 	rows []string
 	// run measures the group's rows whose names are in wanted, and passes each result to addResult.
-	run func(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error
+	run func(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error
 }
 
 func groups() []rowGroup {
@@ -187,7 +187,7 @@ func (m *measurement) keepReport() {
 // measureRowsOf measures the rows of a group that are in remaining, from which it removes each one.
 func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, remaining *[]string) error {
 	began := time.Now()
-	return g.run(ctx, m.opts, slices.Clone(*remaining), func(r compare.Result) {
+	return g.run(ctx, m.opts, slices.Clone(*remaining), func(r benchtest.Result) {
 		took := time.Since(began)
 		m.opts.Say("%s, %.0f s", progressLine(r), took.Seconds())
 		m.report.Rows = append(m.report.Rows, r)
@@ -199,7 +199,7 @@ func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, remaining *
 }
 
 // progressLine formats the result of a row as one line.
-func progressLine(r compare.Result) string {
+func progressLine(r benchtest.Result) string {
 	if r.Besides == "" {
 		return fmt.Sprintf("%-18s %.4g %s, limits %v", r.Name, r.Value, r.Unit, r.Limits)
 	}
@@ -207,8 +207,8 @@ func progressLine(r compare.Result) string {
 }
 
 // compareSides measures n rounds of a row. baseline is nil for a row that has none.
-func compareSides(ctx context.Context, n int, row compare.Result, subject, baseline compare.MeasureFunc) (compare.Result, error) {
-	c, err := compare.New(ctx, subject, baseline)
+func compareSides(ctx context.Context, n int, row benchtest.Result, subject, baseline benchtest.MeasureFunc) (benchtest.Result, error) {
+	c, err := benchtest.New(ctx, subject, baseline)
 	if err != nil {
 		return row, err
 	}
@@ -222,11 +222,11 @@ func compareSides(ctx context.Context, n int, row compare.Result, subject, basel
 
 // Report is the outcome of a run, as in .urr/bench/report.json and scripts/bench/reference.json.
 type Report struct {
-	StartedAt   time.Time        `json:"started_at"`
-	TookSeconds float64          `json:"took_seconds"`
-	Go          string           `json:"go"`
-	Processors  int              `json:"processors"`
-	Rows        []compare.Result `json:"rows"`
+	StartedAt   time.Time          `json:"started_at"`
+	TookSeconds float64            `json:"took_seconds"`
+	Go          string             `json:"go"`
+	Processors  int                `json:"processors"`
+	Rows        []benchtest.Result `json:"rows"`
 	// RowSeconds is how long each row took; the first of a group includes the start of its processes.
 	RowSeconds map[string]float64 `json:"row_seconds,omitempty"`
 	// Failed are the rows that could not be measured, with their errors.
@@ -252,7 +252,7 @@ func Reference(root string) (r Report, err error) {
 }
 
 // Row returns the result of a row; found is false if it was not measured.
-func (r Report) Row(name string) (row compare.Result, found bool) {
+func (r Report) Row(name string) (row benchtest.Result, found bool) {
 	for _, row := range r.Rows {
 		if row.Name == name {
 			return row, true
@@ -300,7 +300,7 @@ func (r Report) Print(out io.Writer) {
 
 // outcome returns whether a row misses its limit (misses), reaches it (ok) or reaches its aim
 // (aim), and which parts exceed their limits.
-func outcome(row compare.Result) string {
+func outcome(row benchtest.Result) string {
 	text := "ok"
 	switch {
 	case !row.OK():

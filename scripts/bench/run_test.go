@@ -8,20 +8,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 )
 
 // measureAll measures a group of rows, in which the broken ones fail. It returns the report and how
 // often the group was started.
 func measureAll(t *testing.T, broken []string, rows ...string) (r Report, runs int) {
 	t.Helper()
-	g := rowGroup{rows: rows, run: func(_ context.Context, _ Options, wanted []string, addResult func(compare.Result)) error {
+	g := rowGroup{rows: rows, run: func(_ context.Context, _ Options, wanted []string, addResult func(benchtest.Result)) error {
 		runs++
 		for _, name := range wanted {
 			if slices.Contains(broken, name) {
 				return errors.New(name + " is broken")
 			}
-			addResult(compare.Result{Name: name})
+			addResult(benchtest.Result{Name: name})
 		}
 		return nil
 	}}
@@ -70,9 +70,9 @@ func TestGroupThatCannotRunIsGivenUp(t *testing.T) {
 
 func TestGroupThatEndsWithoutARowOrBadlyIsNamed(t *testing.T) {
 	t.Parallel()
-	silent := rowGroup{rows: []string{"a"}, run: func(context.Context, Options, []string, func(compare.Result)) error { return nil }}
-	late := rowGroup{rows: []string{"b"}, run: func(_ context.Context, _ Options, _ []string, addResult func(compare.Result)) error {
-		addResult(compare.Result{Name: "b"})
+	silent := rowGroup{rows: []string{"a"}, run: func(context.Context, Options, []string, func(benchtest.Result)) error { return nil }}
+	late := rowGroup{rows: []string{"b"}, run: func(_ context.Context, _ Options, _ []string, addResult func(benchtest.Result)) error {
+		addResult(benchtest.Result{Name: "b"})
 		return errors.New("a process did not end")
 	}}
 	r, err := measure(t.Context(), Options{Say: func(string, ...any) {}}, []rowGroup{silent, late})
@@ -86,8 +86,8 @@ func TestGroupThatEndsWithoutARowOrBadlyIsNamed(t *testing.T) {
 func TestInterruptedRunEnds(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	g := rowGroup{rows: []string{"a", "b"}, run: func(_ context.Context, _ Options, _ []string, addResult func(compare.Result)) error {
-		addResult(compare.Result{Name: "a"})
+	g := rowGroup{rows: []string{"a", "b"}, run: func(_ context.Context, _ Options, _ []string, addResult func(benchtest.Result)) error {
+		addResult(benchtest.Result{Name: "a"})
 		stop()
 		return context.Canceled
 	}}

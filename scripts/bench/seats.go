@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"urr.guru/pkg/batch"
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -36,7 +36,7 @@ const (
 )
 
 // runSeats measures the rows of holds, by gRPC calls to the ticket service.
-func runSeats(ctx context.Context, opts Options, wanted []string, addResult func(compare.Result)) error {
+func runSeats(ctx context.Context, opts Options, wanted []string, addResult func(benchtest.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
 		s, err := newHoldRows(p)
@@ -44,13 +44,13 @@ func runSeats(ctx context.Context, opts Options, wanted []string, addResult func
 			return err
 		}
 		return measureRows(ctx, opts, wanted, addResult, benchRow{
-			result: compare.Result{
+			result: benchtest.Result{
 				Name: "seat_hold", What: "hold a seat, 64 clients", Besides: "pgbench, 64 clients: a transaction per hold",
 				Unit: "µs per hold", Must: 0.65, Aim: 1,
 			},
 			begin: s.begin("seat_hold"), subject: s.measureSeats, baseline: s.measureSeatsBaseline, check: s.checkHolds,
 		}, benchRow{
-			result: compare.Result{
+			result: benchtest.Result{
 				Name: generalRow, What: "hold an admission, 256 clients", Besides: "pgbench, 64 clients: a transaction per admission",
 				Unit: "µs per admission", Must: 6, Aim: 10,
 			},

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/promotion"
@@ -24,7 +24,7 @@ import (
 const soldOutRow = "promotion_sold_out"
 
 // runSoldOut measures the row of applications to sold-out promotions, which are not stored.
-func runSoldOut(ctx context.Context, opts Options, _ []string, addResult func(compare.Result)) error {
+func runSoldOut(ctx context.Context, opts Options, _ []string, addResult func(benchtest.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (v visitor) application(event string) []byte {
 		"Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
-func (s *soldOutUsers) measure(ctx context.Context, n int) (r compare.Result, err error) {
+func (s *soldOutUsers) measure(ctx context.Context, n int) (r benchtest.Result, err error) {
 	answer, _, err := s.sendToGateway(ctx, s.requests()[0])
 	if err != nil {
 		return r, err
@@ -126,7 +126,7 @@ func (s *soldOutUsers) measure(ctx context.Context, n int) (r compare.Result, er
 		return r, fmt.Errorf("an application: %d: %s", answer.Status, answer.Body)
 	}
 	before, _ := s.dynamo.Calls()
-	r, err = s.measureBesideBare(ctx, n, compare.Result{
+	r, err = s.measureBesideBare(ctx, n, benchtest.Result{
 		Name: soldOutRow, What: "an application to a sold-out promotion without records; all apply thrice",
 		Must: 0.5, Aim: 0.6,
 	}, answer, pollRound{connections: 256, services: []string{platform.Gateway, platform.Ingest, platform.Worker}, requests: s.requests})

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/pkg/plan"
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/section"
@@ -68,7 +68,7 @@ func (r report) rowsTable() string {
 }
 
 // baselineFigure formats a figure of a row that has a baseline. For other rows it returns "".
-func baselineFigure(row compare.Result, figure float64) string {
+func baselineFigure(row benchtest.Result, figure float64) string {
 	if row.Besides == "" {
 		return ""
 	}
@@ -76,7 +76,7 @@ func baselineFigure(row compare.Result, figure float64) string {
 }
 
 // requirements returns the limits of a row: the least ratio to the baseline, and limits of parts.
-func requirements(row compare.Result) string {
+func requirements(row benchtest.Result) string {
 	var all []string
 	if row.Must > 0 {
 		all = append(all, "≥ "+plan.Number(row.Must))
@@ -88,7 +88,7 @@ func requirements(row compare.Result) string {
 }
 
 // judgement returns whether a row keeps its limits or, if not, which figures do not.
-func judgement(row compare.Result) string {
+func judgement(row benchtest.Result) string {
 	var missed []string
 	if row.Ratio < row.Must {
 		missed = append(missed, "ratio "+plan.Number(row.Ratio))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/pkg/plan"
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/section"
@@ -41,7 +41,7 @@ func TestTables(t *testing.T) {
 	t.Parallel()
 	r := report{bench.Report{
 		StartedAt: time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC), Go: "go1", Processors: 2,
-		Rows: []compare.Result{
+		Rows: []benchtest.Result{
 			{Name: "event", What: "GET", Besides: "bare", Unit: "CPU-µs", Value: 31, Baseline: 24, Ratio: 0.78, Must: 0.6, Parts: map[string]float64{"gateway": 30, "ticket": 1}},
 			{Name: "seat_hold", Besides: "pgbench", Unit: "µs", Value: 500, Baseline: 490, Ratio: 1, Must: 0.65, Parts: map[string]float64{"calls": 2}, Limits: map[string]float64{"calls": 2}},
 			{Name: "accept", Besides: "alone", Unit: "µs", Value: 10, Baseline: 4, Ratio: 0.4, Must: 0.5, Parts: map[string]float64{"calls": 1.07}, Limits: map[string]float64{"calls": 1}},

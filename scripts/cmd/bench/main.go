@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"os"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 	"urr.guru/pkg/config"
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/interrupt"
@@ -68,7 +68,7 @@ func printSlowerRows(layout platform.Layout, r bench.Report) error {
 	if err != nil {
 		return err
 	}
-	for _, slower := range compare.SlowerRows(r.Rows, reference.Rows) {
+	for _, slower := range benchtest.SlowerRows(r.Rows, reference.Rows) {
 		fmt.Println("ratio more than a fifth below that of the kept report:", slower)
 	}
 	return nil

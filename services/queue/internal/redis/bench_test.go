@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"urr.guru/pkg/compare"
-	"urr.guru/pkg/compare/comparetest"
+	"urr.guru/pkg/benchtest"
+	"urr.guru/pkg/benchtest/gotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/redis/redistest"
 	"urr.guru/services/queue/internal/line"
@@ -116,7 +116,7 @@ func BenchmarkMemory(b *testing.B) {
 			return line.Tier1{Required: true, Round: round, Position: int64(k*page + i + 1)}
 		})
 	}))
-	comparetest.Compare(b, compare.Result{
+	gotest.Compare(b, benchtest.Result{
 		Name: "redis_mb_per_million_waiting", What: "memory of Redis for a million visitors who wait after tier 1", Unit: "MB",
 		Limits: map[string]float64{"mb": 330},
 	}, func(ctx context.Context) (float64, map[string]float64, error) {

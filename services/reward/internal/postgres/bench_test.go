@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/compare"
-	"urr.guru/pkg/compare/comparetest"
+	"urr.guru/pkg/benchtest"
+	"urr.guru/pkg/benchtest/gotest"
 	"urr.guru/pkg/outbox"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
@@ -34,12 +34,12 @@ const (
 // per row. The provider answers at once. Both leave the same rows in all tables.
 func BenchmarkRewardClaim(b *testing.B) {
 	pool := open(b)
-	side := func(rows int, pay func()) compare.MeasureFunc {
+	side := func(rows int, pay func()) benchtest.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			return perRow(b, pool, rows, pay), nil, nil
 		}
 	}
-	comparetest.Compare(b, compare.Result{
+	gotest.Compare(b, benchtest.Result{
 		Name: "reward_claim", What: "claim and settle a reward, in batches", Besides: "one row per transaction", Unit: "µs per reward", Must: 10, Aim: 12,
 	}, side(engineRows, func() { payAll(b, pool) }), side(baselineRows, func() { payOneByOne(b, pool) }))
 }

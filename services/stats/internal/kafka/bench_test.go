@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"urr.guru/pkg/compare"
-	"urr.guru/pkg/compare/comparetest"
+	"urr.guru/pkg/benchtest"
+	"urr.guru/pkg/benchtest/gotest"
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/kafka"
 	pkgpostgres "urr.guru/pkg/postgres"
@@ -42,7 +42,7 @@ func BenchmarkStatsConsume(b *testing.B) {
 	b.Cleanup(pool.Close)
 	service := figures.NewService(postgres.NewStore(pool), inbox.Retention, time.Now)
 	var offset int64
-	measure := func(n int, count func([]kafka.Record) error) compare.MeasureFunc {
+	measure := func(n int, count func([]kafka.Record) error) benchtest.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			_, err := pool.Exec(b.Context(), `TRUNCATE processed_events, minutes, totals`)
 			require.NoError(b, err)
@@ -58,7 +58,7 @@ func BenchmarkStatsConsume(b *testing.B) {
 			return took.Seconds() * 1e6 / float64(n), nil, nil
 		}
 	}
-	comparetest.Compare(b, compare.Result{
+	gotest.Compare(b, benchtest.Result{
 		Name: "stats_consume", What: "count the events of a partition, in full batches", Besides: "one transaction per event", Unit: "µs per event", Must: 20, Aim: 25,
 	}, measure(countedInBatches, func(recs []kafka.Record) error { return countBatches(b.Context(), service, recs) }),
 		measure(countedSingly, func(recs []kafka.Record) error { return countSingly(b.Context(), pool, recs) }))

@@ -1,5 +1,5 @@
-// Package comparetest lets a Go benchmark measure a row of `make bench`.
-package comparetest
+// Package gotest lets a Go benchmark measure a row of `make bench`.
+package gotest
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/compare"
+	"urr.guru/pkg/benchtest"
 )
 
 // ResultFile is the environment variable with the path of the file for Compare's result, as JSON.
@@ -16,9 +16,9 @@ const ResultFile = "BENCH_RESULT"
 
 // Compare measures one round per iteration of the benchmark (-benchtime 7x: seven rounds), after
 // one to warm up, and reports the medians as a row of `make bench`.
-func Compare(b *testing.B, row compare.Result, subject, baseline compare.MeasureFunc) {
+func Compare(b *testing.B, row benchtest.Result, subject, baseline benchtest.MeasureFunc) {
 	b.Helper()
-	c, err := compare.New(b.Context(), subject, baseline)
+	c, err := benchtest.New(b.Context(), subject, baseline)
 	require.NoError(b, err)
 	for b.Loop() {
 		require.NoError(b, c.Round(b.Context()))

@@ -1,6 +1,6 @@
-// Package compare compares a measured figure with a baseline on machines that differ and do other
+// Package benchtest compares a measured figure with a baseline on machines that differ and do other
 // work too: both are measured alternately, in rounds, and the median of the rounds' ratios counts.
-package compare
+package benchtest
 
 import (
 	"context"
