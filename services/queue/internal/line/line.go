@@ -96,16 +96,19 @@ type KnownState struct {
 }
 
 // LineState is the state of a line, which every call of the store returns; zero without a line.
+// Replicas of other releases read it as JSON, so the tags keep the names of its fields there.
 type LineState struct {
-	Epoch, Revision int64
+	Epoch    int64
+	Revision int64 `json:"Rev"`
 	// Now is Redis's time. PauseUntil is the end of the recovery. Both are epoch milliseconds.
 	Now, PauseUntil int64
-	BegunNow        bool // the call that returns this has begun the epoch
+	BegunNow        bool `json:"Fresh"` // the call that returns this has begun the epoch
 	// Waiting counts the waiters, Active the slot holders of this epoch. PrevHolders counts slot holders of
 	// the ended epoch without contact since then. Parked counts absent waiters whose places are kept.
-	Waiting, Active, PrevHolders, Parked int64
-	Threshold                            int64
-	Paused                               bool // paused by an operator
+	Waiting, Active, Parked int64
+	PrevHolders             int64 `json:"Old"`
+	Threshold               int64
+	Paused                  bool // paused by an operator
 	// SettingsAt is when the settings were read (0 = never, so that nobody is admitted). SlotMS is the
 	// length of a slot. ClosesAt is the end of the sale (0 = none).
 	SettingsAt, SlotMS, ClosesAt int64
@@ -113,9 +116,9 @@ type LineState struct {
 	// of the latest tier-1 round.
 	Admitted, Arrived int64
 	// PrevEpoch is the previous epoch, whose slot holders keep their slots during recovery; 0 = unknown.
-	PrevEpoch  int64
+	PrevEpoch  int64 `json:"Prev"`
 	Sale       Sale  // the latest sale report that any replica passed to the line
-	ExtendedMS int64 // by how many ms outages of the ticket service have extended slots
+	ExtendedMS int64 `json:"Lost"` // by how many ms outages of the ticket service have extended slots
 	// Pending is the number of operators' acts in force that the ticket service has not stored yet.
 	Pending int64
 	// Entitled is how many waiters are in the set of users with an entitlement. After the presale that

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -151,4 +152,14 @@ func TestIdleLinesAreDueSoonAfterFailover(t *testing.T) {
 	require.Len(t, s.claim(line.TickRequest{Since: since}).Due, 1)
 	s.clock.Advance(2500 * time.Millisecond)
 	require.Len(t, s.claim(line.TickRequest{Since: since}).Due, 2)
+}
+
+// Replicas of other releases read the states.
+func TestStateKeepsItsNamesInJSON(t *testing.T) {
+	t.Parallel()
+	raw, err := json.Marshal(line.LineState{Revision: 1, BegunNow: true, PrevHolders: 2, PrevEpoch: 3, ExtendedMS: 4})
+	require.NoError(t, err)
+	for _, field := range []string{`"Rev":1`, `"Fresh":true`, `"Old":2`, `"Prev":3`, `"Lost":4`} {
+		require.Contains(t, string(raw), field)
+	}
 }
