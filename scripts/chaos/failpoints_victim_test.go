@@ -94,7 +94,7 @@ func (v *victim) putSale() {
 func (v *victim) post(ctx context.Context, c *harness.Client, path string, body, into any) error {
 	c = c.With("Idempotency-Key", uuid.NewString())
 	for {
-		a, err := harness.RepeatWhileOverloaded(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodPost, path, body) })
+		a, err := harness.RepeatWhileOverloaded(ctx, v.run.t, func() (*harness.Answer, error) { return c.Call(ctx, http.MethodPost, path, body) })
 		if err != nil || a.Code() != errs.ErrIdempotencyInProgress.Reason || !loop.Sleep(ctx, 10*retryWait) {
 			return decodeAnswer(a, err, path, into)
 		}
@@ -102,11 +102,11 @@ func (v *victim) post(ctx context.Context, c *harness.Client, path string, body,
 }
 
 func (v *victim) get(ctx context.Context, c *harness.Client, path string, into any) error {
-	a, err := harness.RepeatWhileOverloaded(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodGet, path, nil) })
+	a, err := harness.RepeatWhileOverloaded(ctx, v.run.t, func() (*harness.Answer, error) { return c.Call(ctx, http.MethodGet, path, nil) })
 	return decodeAnswer(a, err, path, into)
 }
 
-func decodeAnswer(a harness.Answer, err error, path string, into any) error {
+func decodeAnswer(a *harness.Answer, err error, path string, into any) error {
 	switch {
 	case err != nil:
 		return err

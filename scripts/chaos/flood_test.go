@@ -70,7 +70,7 @@ func (r *run) floodCallers(n int) []*floodCaller {
 	all := make([]*floodCaller, n)
 	for i := range all {
 		c := &floodCaller{Client: r.Visitor()}
-		answer, err := harness.RepeatWhileOverloaded(ctx, r.t, func() (harness.Answer, error) { return c.Assign(ctx, floodRoom) })
+		answer, err := harness.RepeatWhileOverloaded(ctx, r.t, func() (*harness.Answer, error) { return c.Assign(ctx, floodRoom) })
 		require.NoError(r.t, err)
 		require.NoError(r.t, answer.Decode(c))
 		require.NotEmpty(r.t, c.Ticket, "%d: %s", answer.Status, answer.Body)

@@ -132,11 +132,11 @@ func (s *switched) prepare(b *payingBuyer) (err error) {
 			PaymentID, OrderID, Provider string
 			Page                         struct{ URL string }
 		}
-		var a harness.Answer
+		var a *harness.Answer
 		a, err = b.With("Idempotency-Key", uuid.NewString()).Call(ctx, http.MethodPost, "/api/v1/payments/prepare",
 			map[string]any{"paymentType": "reservation", "referenceId": b.ReservationID})
 		switch {
-		case err != nil || harness.Overloaded(a.Status):
+		case err != nil || a.Overloaded():
 			return fmt.Errorf("answered %d: %w", a.Status, err)
 		case a.Status/100 != 2:
 			err = fmt.Errorf("prepare: %d %s", a.Status, a.Body)

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/scripts/internal/fetch"
 )
 
 // AfterSale makes buyers use their tickets: some return one of two tickets, some pass one on, and a
@@ -220,17 +220,11 @@ func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 
 // postRefund asks the provider to refund what is left of an order, and returns the HTTP status.
 func (a *afterSale) postRefund(ctx context.Context, client *http.Client, orderID string) (status int, err error) {
-	url := a.ProviderURL + "/v1/charges/" + orderID + "/refunds/by-hand"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
+	ans, err := fetch.Call(ctx, client, http.MethodPost, a.ProviderURL+"/v1/charges/"+orderID+"/refunds/by-hand", "{}")
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	return res.StatusCode, res.Body.Close()
+	return ans.Status, nil
 }
 
 // awaitRefund polls a ticket until it is refunded, or valid again because the provider refused.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -17,11 +16,9 @@ import (
 	"time"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 )
-
-// maxAnswer is the most bytes that a response body may have; a map of 50,000 seats is far smaller.
-const maxAnswer = 8 << 20
 
 // API is the crowd's HTTP client for the gateway. All visitors share its pool of keep-alive
 // connections.
@@ -40,44 +37,13 @@ func NewAPI(base string, rec *Recorder) *API {
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
 	}
-	return &API{
-		base: strings.TrimRight(base, "/"),
-		rec:  rec,
-		http: &http.Client{
-			Transport:     transport,
-			Timeout:       30 * time.Second,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}
+	return &API{base: strings.TrimRight(base, "/"), rec: rec, http: fetch.NewClient(transport, nil, 30*time.Second)}
 }
 
 func (a *API) Close() { a.http.CloseIdleConnections() }
 
-// Answer is a completely read response.
-type Answer struct {
-	Status  int
-	Body    []byte
-	Cookies []*http.Cookie
-	Header  http.Header
-}
-
-func (a *Answer) OK() bool { return a.Status/100 == 2 }
-
-// Problem is the part of a refusal (RFC 9457, problem details) that visitors use.
-type Problem struct {
-	Code string `json:"code"`
-	// AsksAt is when the visitor may ask for a position, epoch ms; 0 if the refusal is another one.
-	AsksAt int64 `json:"asksAt,string"`
-}
-
-// Problem decodes the problem details of a refusal. For other responses it returns the zero value.
-func (a *Answer) Problem() Problem {
-	var p Problem
-	if a.Status >= 400 {
-		_ = json.Unmarshal(a.Body, &p) // a body that is not a problem gives the zero value
-	}
-	return p
-}
+// Answer is a response of the gateway.
+type Answer = fetch.Answer
 
 // Session is a browser with its IP address and credentials. One goroutine at a time may use it.
 type Session struct {
@@ -120,35 +86,25 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	if err != nil {
 		return nil, err
 	}
-	s.keepCookies(ans.Cookies)
+	s.keepCookies(ans.Cookies())
 	return ans, nil
 }
 
 // do sends a request, reads the response and records it.
 func (s *Session) do(req *http.Request, step Step) (*Answer, error) {
 	start := time.Now()
-	res, err := s.api.http.Do(req)
-	if err != nil {
-		if req.Context().Err() == nil {
-			s.api.rec.Add(step, time.Since(start), err.Error())
-		}
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	ans := &Answer{Status: res.StatusCode, Body: b, Cookies: res.Cookies(), Header: res.Header}
+	ans, err := fetch.Send(s.api.http, req)
 	failure := ""
 	switch {
+	case err != nil && req.Context().Err() != nil:
+		return nil, err
 	case err != nil:
 		failure = err.Error()
-	case res.StatusCode >= 500:
-		failure = fmt.Sprintf("%d %s", res.StatusCode, firstLine(b))
+	case ans.Status >= 500:
+		failure = fmt.Sprintf("%d %s", ans.Status, firstLine(ans.Body))
 	}
 	s.api.rec.Add(step, time.Since(start), failure)
-	if err != nil {
-		return nil, err
-	}
-	return ans, nil
+	return ans, err
 }
 
 // maxTries is the most attempts of a request during an overload. With a pause of a second after
@@ -160,8 +116,7 @@ const maxTries = 30
 func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
 	for n := 1; ; n++ {
 		ans, err := s.Call(ctx, step, method, path, body, nil)
-		overloaded := err == nil && (ans.Status == http.StatusServiceUnavailable || ans.Status == http.StatusGatewayTimeout)
-		if !overloaded || n == maxTries || !loop.Sleep(ctx, time.Second) {
+		if err != nil || !ans.Overloaded() || n == maxTries || !loop.Sleep(ctx, time.Second) {
 			return ans, err
 		}
 	}
@@ -169,34 +124,23 @@ func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path st
 
 // Submit requests a page of another site, with a form if it is a POST. It follows no redirect.
 func (s *Session) Submit(ctx context.Context, step Step, method, page string, form url.Values) (*Answer, error) {
-	var body io.Reader
+	var body any
 	if method == http.MethodPost {
-		body = strings.NewReader(form.Encode())
+		body = form
 	}
-	req, err := http.NewRequestWithContext(ctx, method, page, body)
+	req, err := fetch.NewRequest(ctx, method, page, body)
 	if err != nil {
 		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	return s.do(req, step)
 }
 
 func (s *Session) request(ctx context.Context, method, path string, body any, header map[string]string) (*http.Request, error) {
-	payload, contentType, err := encode(body)
+	req, err := fetch.NewRequest(ctx, method, s.api.base+path, body)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, s.api.base+path, payload)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", "application/json")
 	req.Header.Set("X-Forwarded-For", s.address)
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
-	}
 	if s.bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+s.bearer)
 	}
@@ -207,22 +151,6 @@ func (s *Session) request(ctx context.Context, method, path string, body any, he
 		req.Header.Set(k, v)
 	}
 	return req, nil
-}
-
-// csvFile is a body that is sent as it is.
-type csvFile string
-
-// encode returns a request's content and its type: nothing for nil, CSV for a file, otherwise JSON.
-func encode(body any) (io.Reader, string, error) {
-	switch b := body.(type) {
-	case nil:
-		return nil, "", nil
-	case csvFile:
-		return strings.NewReader(string(b)), "text/csv", nil
-	default:
-		raw, err := json.Marshal(b)
-		return bytes.NewReader(raw), "application/json", err
-	}
 }
 
 func (s *Session) keepCookies(cookies []*http.Cookie) {

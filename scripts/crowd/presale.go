@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/scripts/internal/fetch"
 )
 
 // Presale is the time before the general sale in which only members of a membership plan and users
@@ -133,6 +134,6 @@ func (p *Presale) spec(now time.Time) map[string]any {
 
 // uploadList uploads the list of a sale's presale.
 func (s Sale) uploadList(ctx context.Context, admin *Session) error {
-	file := csvFile("userId\n" + strings.Join(s.Presale.Listed, "\n") + "\n")
+	file := fetch.CSV("userId\n" + strings.Join(s.Presale.Listed, "\n") + "\n")
 	return callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID+"/entitlements/"+presaleList, file)
 }

@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/harness"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 )
 
@@ -44,7 +45,7 @@ func TestBlipOfRedis(t *testing.T) {
 		code, err := checkPlace(t.Context())
 		require.NoError(t, err)
 		if code != http.StatusOK {
-			require.True(t, harness.Overloaded(code), "refused with %d", code)
+			require.True(t, fetch.Overloaded(code), "refused with %d", code)
 			failures++
 		}
 		slowest = max(slowest, time.Since(start))

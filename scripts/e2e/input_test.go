@@ -86,7 +86,7 @@ type attempt struct {
 
 func (a attempt) requireRefusal(t *testing.T, w *inputWorld, method string) {
 	t.Helper()
-	send := func() harness.Answer { return w.send(method, a.target, a.body, a.who, a.keyless) }
+	send := func() *harness.Answer { return w.send(method, a.target, a.body, a.who, a.keyless) }
 	got := send()
 	if a.delayed {
 		testkit.Until(t, func() bool { got = send(); return got.Status/100 != 2 }, "%s is refused", a.target)

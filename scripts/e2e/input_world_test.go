@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
 	"urr.guru/scripts/harness"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 )
 
@@ -72,7 +72,7 @@ func newInputWorld(t *testing.T) *inputWorld {
 	p := harness.Start(t, harness.Options{})
 	w := &inputWorld{
 		t: t, p: p, base: "http://" + p.Service(platform.Gateway).Addr(0),
-		http:      &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		http:      fetch.NewClient(nil, nil, 0),
 		databases: map[string]*pgxpool.Pool{platform.Ticket: p.DB(platform.Ticket), platform.Payment: p.DB(platform.Payment), platform.Reward: p.DB(platform.Reward)},
 		redis:     p.Redis(), end: time.Now().Add(time.Hour),
 		calm: newSale(t, p), busy: newSale(t, p), absent: "absent-" + uuid.NewString()[:8],
@@ -202,7 +202,7 @@ func (w *inputWorld) enterRoom() {
 
 // send sends a request with a person's credentials and, unless keyless, an Idempotency-Key. It
 // repeats the request on overload or an exceeded rate limit. A body is JSON.
-func (w *inputWorld) send(method, target, body string, who person, keyless bool) harness.Answer {
+func (w *inputWorld) send(method, target, body string, who person, keyless bool) *harness.Answer {
 	w.t.Helper()
 	key := ""
 	if !keyless {
@@ -211,7 +211,7 @@ func (w *inputWorld) send(method, target, body string, who person, keyless bool)
 	run, cancel := testkit.Context(w.t)
 	defer cancel()
 	for {
-		answer, err := harness.RepeatWhileOverloaded(w.t.Context(), w.t, func() (harness.Answer, error) {
+		answer, err := harness.RepeatWhileOverloaded(w.t.Context(), w.t, func() (*harness.Answer, error) {
 			return w.sendOnce(method, target, body, who, key), nil
 		})
 		require.NoError(w.t, err)
@@ -221,7 +221,7 @@ func (w *inputWorld) send(method, target, body string, who person, keyless bool)
 	}
 }
 
-func (w *inputWorld) sendOnce(method, target, body string, who person, key string) harness.Answer {
+func (w *inputWorld) sendOnce(method, target, body string, who person, key string) *harness.Answer {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+target, strings.NewReader(body))
 	require.NoError(w.t, err)
@@ -241,11 +241,9 @@ func (w *inputWorld) sendOnce(method, target, body string, who person, key strin
 	if who.anon != "" {
 		req.AddCookie(&http.Cookie{Name: "urr-anon", Value: who.anon})
 	}
-	res, err := w.http.Do(req)
+	answer, err := fetch.Send(w.http, req)
 	require.NoError(w.t, err, "%s %s", method, target)
-	answer, err := io.ReadAll(res.Body)
-	require.NoError(w.t, errors.Join(err, res.Body.Close()))
-	return harness.Answer{Status: res.StatusCode, Header: res.Header, Body: answer}
+	return answer
 }
 
 // rowsOf returns the count and a hash of a table's rows, except the rows of the events in $1. It

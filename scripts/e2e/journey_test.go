@@ -101,10 +101,10 @@ func (b *buyer) prepareFor(kind, id string) (p preparedPayment) {
 
 // confirm sends the payment, and repeats it while the platform is overloaded. atOnce is true if it
 // was sent only once.
-func (b *buyer) confirm(p preparedPayment, paymentKey string) (answer harness.Answer, atOnce bool) {
+func (b *buyer) confirm(p preparedPayment, paymentKey string) (answer *harness.Answer, atOnce bool) {
 	b.t.Helper()
 	key, attempts := uuid.NewString(), 0
-	answer, err := harness.RepeatWhileOverloaded(b.t.Context(), b.t, func() (harness.Answer, error) {
+	answer, err := harness.RepeatWhileOverloaded(b.t.Context(), b.t, func() (*harness.Answer, error) {
 		attempts++
 		return b.confirmAs(key, p, paymentKey)
 	})
@@ -114,7 +114,7 @@ func (b *buyer) confirm(p preparedPayment, paymentKey string) (answer harness.An
 
 // confirmAs sends the payment once, with the given Idempotency-Key. It returns an error if there is
 // no response, for example because a service was killed.
-func (b *buyer) confirmAs(key string, p preparedPayment, paymentKey string) (harness.Answer, error) {
+func (b *buyer) confirmAs(key string, p preparedPayment, paymentKey string) (*harness.Answer, error) {
 	return b.With("Idempotency-Key", key).Call(b.t.Context(), http.MethodPost, "/api/v1/payments/confirm",
 		map[string]any{"orderId": p.OrderID, "paymentKey": paymentKey, "amount": p.Amount})
 }

@@ -176,7 +176,7 @@ func (l *operatedLine) revoke(b *buyer) {
 	require.Equal(l.t, reserved, l.reserve(b, "A-1-1"), "before")
 	var revoked struct{ Revoked bool }
 	sent := 0
-	a, err := harness.RepeatWhileOverloaded(l.t.Context(), l.t, func() (harness.Answer, error) {
+	a, err := harness.RepeatWhileOverloaded(l.t.Context(), l.t, func() (*harness.Answer, error) {
 		sent++
 		return l.operator.AtReplica(0).Call(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/revoke", map[string]any{"userId": b.user})
 	})

@@ -23,7 +23,7 @@ func TestProofOfWork(t *testing.T) {
 		return status
 	}
 	path := "/vwr-api/vwr/assign/" + event
-	position := func(a harness.Answer) (n int64) {
+	position := func(a *harness.Answer) (n int64) {
 		t.Helper()
 		var got struct{ Position int64 }
 		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
@@ -53,7 +53,7 @@ func TestProofOfWork(t *testing.T) {
 	require.Equal(t, first, position(visitor.MustCall(t.Context(), http.MethodPost, path, nil, nil)), "repeated without the proof")
 	requireProofRequired(script, "a script, still")
 	other := p.Visitor()
-	assigned, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (harness.Answer, error) { return other.Assign(t.Context(), event) })
+	assigned, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (*harness.Answer, error) { return other.Assign(t.Context(), event) })
 	require.NoError(t, err)
 	require.Greater(t, position(assigned), first)
 

@@ -47,7 +47,7 @@ func (b *buyer) shownTickets() (list []shownTicket) {
 // requestRefund requests a refund of tickets, requires the status, and decodes the answer.
 func requestRefund[T refundAnswer | refundRefusal](t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r T) {
 	t.Helper()
-	a, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (harness.Answer, error) {
+	a, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (*harness.Answer, error) {
 		return c.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, map[string]any{"ticketIds": tickets, "reason": "cannot come"})
 	})
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestRefundRaces(t *testing.T) {
 			other, otherPath = p.Operator(), "/api/v1/admin/payments/"+paid.PaymentID+"/refund"
 		}
 		body := map[string]any{"ticketIds": ids, "reason": "race"}
-		var answers [2]harness.Answer
+		var answers [2]*harness.Answer
 		var errs [2]error
 		var both sync.WaitGroup
 		both.Go(func() {

@@ -79,7 +79,7 @@ func openDesk(t *testing.T) *desk {
 func (d *desk) act(status int, path string, body any) {
 	d.t.Helper()
 	sent := 0
-	a, err := harness.RepeatWhileOverloaded(d.t.Context(), d.t, func() (harness.Answer, error) {
+	a, err := harness.RepeatWhileOverloaded(d.t.Context(), d.t, func() (*harness.Answer, error) {
 		sent++
 		return d.operator.Call(d.t.Context(), http.MethodPost, "/api/v1/admin/rewards"+path, body)
 	})

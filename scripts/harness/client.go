@@ -1,11 +1,8 @@
 package harness
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
@@ -19,6 +16,7 @@ import (
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 )
 
@@ -31,35 +29,7 @@ type Client struct {
 }
 
 // Answer is a response of the gateway.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-func (a Answer) Decode(into any) error {
-	if err := json.Unmarshal(a.Body, into); err != nil {
-		return fmt.Errorf("answer %d %q: %w", a.Status, a.Body, err)
-	}
-	return nil
-}
-
-// Code returns the error code of a refusal; "" if the answer has none.
-func (a Answer) Code() string {
-	var problem struct {
-		Code string `json:"code"`
-	}
-	if json.Unmarshal(a.Body, &problem) != nil {
-		return ""
-	}
-	return problem.Code
-}
-
-// Overloaded reports whether an HTTP status means that the platform is overloaded: 503 (refused) or
-// 504 (no answer in time).
-func Overloaded(status int) bool {
-	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
-}
+type Answer = fetch.Answer
 
 // Visitor returns a client of the gateway's replica 0 that is not signed in and has an IP address
 // of its own.
@@ -69,10 +39,7 @@ func (p *Platform) Visitor() *Client {
 	if err != nil {
 		p.tb.Fatalf("harness: %v", err)
 	}
-	client := &http.Client{
-		Jar: jar, Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := fetch.NewClient(&http.Transport{MaxIdleConnsPerHost: 8}, jar, 30*time.Second)
 	p.tb.Cleanup(client.CloseIdleConnections)
 	return &Client{
 		p: p, http: client, base: "http://" + p.Service(platform.Gateway).Addr(0),
@@ -113,21 +80,13 @@ func (c *Client) AtReplica(i int) *Client {
 
 // Call sends a request to the gateway. body is sent as JSON unless it is nil, []byte or string. It
 // returns an error only if there is no response: a refusal is an Answer.
-func (c *Client) Call(ctx context.Context, method, path string, body any) (Answer, error) {
-	payload, err := encode(body)
+func (c *Client) Call(ctx context.Context, method, path string, body any) (*Answer, error) {
+	req, err := fetch.NewRequest(ctx, method, c.base+path, body)
 	if err != nil {
-		return Answer{}, err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
-	if err != nil {
-		return Answer{}, err
+		return nil, err
 	}
 	maps.Copy(req.Header, c.header)
-	req.Header.Set("Accept", "application/json")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return send(c.http, req)
+	return fetch.Send(c.http, req)
 }
 
 // overloadPause is the time before a request that was refused because of overload is repeated.
@@ -137,14 +96,14 @@ const overloadPause = time.Second
 // returns the last answer. It stops when ctx ends, or shortly before the test's deadline. The
 // platform may have executed a request without answering it, so all its requests must have the same
 // Idempotency-Key.
-func RepeatWhileOverloaded(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
+func RepeatWhileOverloaded(ctx context.Context, tb testing.TB, send func() (*Answer, error)) (*Answer, error) {
 	tb.Helper()
 	run, cancel := testkit.Context(tb)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	for {
 		a, err := send()
-		if err != nil || !Overloaded(a.Status) || !loop.Sleep(run, overloadPause) { //nolint:contextcheck // run ends with ctx
+		if err != nil || !a.Overloaded() || !loop.Sleep(run, overloadPause) { //nolint:contextcheck // run ends with ctx
 			return a, err
 		}
 	}
@@ -153,9 +112,9 @@ func RepeatWhileOverloaded(ctx context.Context, tb testing.TB, send func() (Answ
 // CallWhileOverloaded calls the gateway, and repeats the call while the platform is overloaded. If
 // the call must take effect only once, set an Idempotency-Key by With: all repetitions have it.
 // Without a response the test fails.
-func (c *Client) CallWhileOverloaded(ctx context.Context, method, path string, body any) Answer {
+func (c *Client) CallWhileOverloaded(ctx context.Context, method, path string, body any) *Answer {
 	c.p.tb.Helper()
-	a, err := RepeatWhileOverloaded(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
+	a, err := RepeatWhileOverloaded(ctx, c.p.tb, func() (*Answer, error) { return c.Call(ctx, method, path, body) })
 	if err != nil {
 		c.p.tb.Fatalf("harness: %s %s: %v", method, path, err)
 	}
@@ -164,11 +123,11 @@ func (c *Client) CallWhileOverloaded(ctx context.Context, method, path string, b
 
 // MustCall calls the gateway as CallWhileOverloaded does, and fails the test unless the status is
 // 2xx. It decodes the body into `into`, which may be nil.
-func (c *Client) MustCall(ctx context.Context, method, path string, body, into any) Answer {
+func (c *Client) MustCall(ctx context.Context, method, path string, body, into any) *Answer {
 	c.p.tb.Helper()
 	a := c.CallWhileOverloaded(ctx, method, path, body)
 	var err error
-	if a.Status/100 != 2 {
+	if !a.OK() {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
 	} else if into != nil {
 		err = a.Decode(into)
@@ -180,7 +139,7 @@ func (c *Client) MustCall(ctx context.Context, method, path string, body, into a
 }
 
 // Assign asks for a position in the waiting room of an event, with a proof of work if needed.
-func (c *Client) Assign(ctx context.Context, event string) (Answer, error) {
+func (c *Client) Assign(ctx context.Context, event string) (*Answer, error) {
 	path := "/vwr-api/vwr/assign/" + event
 	a, err := c.Call(ctx, http.MethodPost, path, nil)
 	if err != nil || a.Code() != platform.ProofRequired {
@@ -191,7 +150,7 @@ func (c *Client) Assign(ctx context.Context, event string) (Answer, error) {
 	}
 	proof, err := platform.Prove(ctx, a.Body)
 	if err != nil {
-		return Answer{}, err
+		return nil, err
 	}
 	return c.With(platform.ProofHeader, proof).Call(ctx, http.MethodPost, path, nil)
 }
@@ -225,34 +184,4 @@ func (p *Platform) sign(secret string, c jwt.Claims) string {
 		p.tb.Fatalf("harness: %v", err)
 	}
 	return signed
-}
-
-func encode(body any) (io.Reader, error) {
-	switch b := body.(type) {
-	case nil:
-		return http.NoBody, nil
-	case []byte:
-		return bytes.NewReader(b), nil
-	case string:
-		return bytes.NewReader([]byte(b)), nil
-	default:
-		raw, err := json.Marshal(b)
-		if err != nil {
-			return nil, fmt.Errorf("encode: %w", err)
-		}
-		return bytes.NewReader(raw), nil
-	}
-}
-
-func send(client *http.Client, req *http.Request) (Answer, error) {
-	resp, err := client.Do(req)
-	if err != nil {
-		return Answer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return Answer{}, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)
-	}
-	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }

@@ -13,8 +13,9 @@ import (
 func TestRepeatWhileOverloaded(t *testing.T) {
 	t.Parallel()
 	statuses := []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusConflict, http.StatusOK}
-	answer, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (a harness.Answer, err error) {
-		a.Status, statuses = statuses[0], statuses[1:]
+	answer, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (*harness.Answer, error) {
+		a := &harness.Answer{Status: statuses[0]}
+		statuses = statuses[1:]
 		return a, nil
 	})
 	require.NoError(t, err)
@@ -25,9 +26,9 @@ func TestRepeatWhileOverloaded(t *testing.T) {
 func TestRepeatWhileOverloadedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	answer, err := harness.RepeatWhileOverloaded(ctx, t, func() (harness.Answer, error) {
+	answer, err := harness.RepeatWhileOverloaded(ctx, t, func() (*harness.Answer, error) {
 		cancel()
-		return harness.Answer{Status: http.StatusServiceUnavailable}, nil
+		return &harness.Answer{Status: http.StatusServiceUnavailable}, nil
 	})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, answer.Status)

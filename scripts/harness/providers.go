@@ -1,15 +1,14 @@
 package harness
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/internal/payer"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/fakes"
@@ -50,16 +49,8 @@ func (f *Fake) Control(method, endpoint string, body any) {
 	f.p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.p.tb.Context()), faultsLimit)
 	defer cancel()
-	raw, err := json.Marshal(body)
-	var req *http.Request
-	if err == nil {
-		req, err = http.NewRequestWithContext(ctx, method, f.url+"/control/"+endpoint, bytes.NewReader(raw))
-	}
-	var a Answer
-	if err == nil {
-		a, err = send(http.DefaultClient, req)
-	}
-	if err == nil && a.Status/100 != 2 {
+	a, err := fetch.Call(ctx, http.DefaultClient, method, f.url+"/control/"+endpoint, body)
+	if err == nil && !a.OK() {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
 	}
 	if err != nil {
@@ -83,7 +74,7 @@ func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) e
 		switch {
 		case err != nil || a.Status == http.StatusSeeOther:
 			return err
-		case !Overloaded(a.Status) || !loop.Sleep(ctx, overloadPause):
+		case !a.Overloaded() || !loop.Sleep(ctx, overloadPause):
 			return fmt.Errorf("back from the page: answered %d %s", a.Status, a.Body)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/loop"
 	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/internal/fetch"
 )
 
 // SmokeConfig has the settings of Smoke, the short sale, read from environment variables.
@@ -137,22 +137,11 @@ func (p *prober) run(ctx context.Context, perSecond int) {
 }
 
 func (p *prober) probeOnce(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
-	if err != nil {
-		return err
+	ans, err := fetch.Call(ctx, p.client, http.MethodGet, p.url, nil)
+	if err == nil && ans.Status >= http.StatusInternalServerError {
+		err = fmt.Errorf("GET %s: %d", p.url, ans.Status)
 	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return err
-	}
-	if resp.StatusCode/100 == 5 {
-		return fmt.Errorf("GET %s: %s", p.url, resp.Status)
-	}
-	return nil
+	return err
 }
 
 func (p *prober) recordResult(err error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
-	"urr.guru/scripts/harness"
+	"urr.guru/scripts/internal/fetch"
 )
 
 // visitor calls the API as a browser's page would, with its own cookies.
@@ -79,7 +79,7 @@ func (v *visitor) call(method, path string, body any) (members object) {
 		require.NoError(v.t, err)
 		raw, err := io.ReadAll(answer.Body)
 		require.NoError(v.t, errors.Join(err, answer.Body.Close()))
-		if harness.Overloaded(answer.StatusCode) {
+		if fetch.Overloaded(answer.StatusCode) {
 			return false
 		}
 		require.Equal(v.t, 2, answer.StatusCode/100, "%s %s: %s: %s", method, path, answer.Status, raw)
@@ -160,7 +160,7 @@ func (v *visitor) occupy(event string) {
 				continue // retried at the next tick
 			}
 			_ = answer.Body.Close()
-			if harness.Overloaded(answer.StatusCode) {
+			if fetch.Overloaded(answer.StatusCode) {
 				continue // the heartbeat had no effect
 			}
 			if answer.StatusCode != http.StatusOK {

@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"time"
 
+	"urr.guru/scripts/internal/fetch"
 	"urr.guru/services/payment/fakes/toss"
 )
 
@@ -108,8 +108,6 @@ func openToss(ctx context.Context, pageURL *url.URL) (*url.URL, error) {
 
 // do sends a request without following redirects.
 func do(ctx context.Context, method, address, contentType, form string) (status int, location, body string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeLimit)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewBufferString(form))
 	if err != nil {
 		return 0, "", "", err
@@ -117,12 +115,9 @@ func do(ctx context.Context, method, address, contentType, form string) (status 
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
+	a, err := fetch.Send(fetch.NewClient(nil, nil, timeLimit), req)
 	if err != nil {
 		return 0, "", "", err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, resp.Header.Get("Location"), string(raw), err
+	return a.Status, a.Header.Get("Location"), string(a.Body), nil
 }
