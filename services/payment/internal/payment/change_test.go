@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -31,61 +30,6 @@ func onlyProvider(p Provider) Providers {
 }
 
 var allStatuses = []Status{Prepared, Open, Confirming, Confirmed, Declined, Unknown, Expired, Refunded}
-
-// Each decision is tried in each status. If want has no entry for a status, nothing changes.
-func TestDecisions(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		decide Decide
-		want   map[Status]Status
-	}{
-		"begin": {
-			begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second, nil), map[Status]Status{Prepared: Confirming, Open: Confirming},
-		},
-		"captured": {
-			captured(Outcome{ChargeID: "c"}, Never),
-			map[Status]Status{Prepared: Confirmed, Open: Confirmed, Confirming: Confirmed, Unknown: Confirmed, Declined: Confirmed, Expired: Confirmed},
-		},
-		"declined":               {declined("X", ""), map[Status]Status{Confirming: Declined, Unknown: Declined}},
-		"unreachable":            {unreachable(3), map[Status]Status{Confirming: Declined}},
-		"refused":                {refused(3, "X"), map[Status]Status{Confirming: Declined}},
-		"unsettled":              {unsettled(3, ""), map[Status]Status{Confirming: Unknown}},
-		"postponed":              {postponed(3, Payment{Status: Prepared}, "not charged"), map[Status]Status{Confirming: Prepared}},
-		"reopened":               {postponed(3, Payment{Status: Open}, "not charged"), map[Status]Status{Confirming: Open}},
-		"not again":              {notAgain(3, paymentIn(Unknown), ""), map[Status]Status{Confirming: Unknown}},
-		"lost":                   {lost(3, paymentIn(Unknown)), map[Status]Status{Confirming: Unknown}},
-		"opened":                 {opened(Page{URL: "u"}, now.Add(time.Minute)), map[Status]Status{Prepared: Open}},
-		"refused page":           {refusedPage("X"), map[Status]Status{Prepared: Declined}},
-		"returned":               {returned("k"), map[Status]Status{Open: Open}},
-		"closed":                 {closed, map[Status]Status{Open: Expired}},
-		"reclaimed":              {reclaimed, map[Status]Status{Expired: Expired, Declined: Declined}},
-		"charged by the sweeper": {chargedBySweeper(paymentIn(Open), "k", Capabilities{}), map[Status]Status{Open: Confirming}},
-		"charged again":          {chargedBySweeper(paymentIn(Unknown), "k", Capabilities{}), map[Status]Status{Unknown: Confirming}},
-		"stale lease":            {unsettled(2, ""), nil},
-		"unreachable too late":   {unreachable(2), nil},
-		"expired":                {expired, nil},
-		"owed":                   {owedOnce, map[Status]Status{Confirmed: Confirmed, Refunded: Refunded}},
-		"requested":              {whenPaid(requested(Refund{Cause: ByUser, Scope: RefundScope{UserID: "ann"}})), map[Status]Status{Confirmed: Confirmed}},
-		"wrong amount": {
-			wrongAmount(uuid.New(), Outcome{Amount: 999}),
-			map[Status]Status{Prepared: Declined, Open: Declined, Confirming: Declined, Unknown: Declined, Declined: Declined, Expired: Expired},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, s := range allStatuses {
-				change, err := c.decide(paymentIn(s), now)
-				require.NoError(t, err, s)
-				if want, ok := c.want[s]; ok {
-					require.NotNil(t, change, s)
-					require.Equal(t, want, change.Status, s)
-				} else {
-					require.Nil(t, change, s)
-				}
-			}
-		})
-	}
-}
 
 func TestExpiry(t *testing.T) {
 	t.Parallel()
@@ -120,17 +64,6 @@ func TestBeginChecksUserBeforeAmount(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound, "another user learns nothing about the amount")
 	_, err = begin(ConfirmRequest{UserID: "ann", Amount: 1}, 0, nil)(paymentIn(Prepared), now)
 	require.ErrorIs(t, err, ErrAmountMismatch)
-}
-
-// whenPaid converts decide to a Decide that changes nothing when the payment is not paid.
-func whenPaid(decide DecideRequest) Decide {
-	return func(p Payment, now time.Time) (*Change, error) {
-		c, err := decide(p, EarlierRefunds{}, now)
-		if errors.Is(err, ErrNotRefundable) {
-			return nil, nil //nolint:nilnil // refused, so nothing changes
-		}
-		return c, err
-	}
 }
 
 func TestAnswers(t *testing.T) {
