@@ -25,11 +25,11 @@ const (
 	users                         // advisory: of (event, user), or (series, user) if the event has a series
 	seats                         // by their index
 	sections                      // with their counters: those of general admission stand for seats
-	reservations                  //
-	tickets                       //
-	transfers                     //
+	reservations                  // by id
+	tickets                       // by id; whatever leaves VALID does so under this lock
+	transfers                     // by id
 	members                       // advisory: of (plan, user)
-	memberships                   //
+	memberships                   // by id
 	counters                      // of sections with seats: many wait for them, so they come last
 )
 
