@@ -133,10 +133,10 @@ func toItems(items []payment.RefundItem) []*paymentv1.RefundItem {
 	return out
 }
 
-func toExcluded(tickets []payment.ExcludedTicket) []*paymentv1.RefundLeft {
-	out := make([]*paymentv1.RefundLeft, len(tickets))
+func toExcluded(tickets []payment.ExcludedTicket) []*paymentv1.ExcludedTicket {
+	out := make([]*paymentv1.ExcludedTicket, len(tickets))
 	for i, t := range tickets {
-		out[i] = &paymentv1.RefundLeft{TicketId: t.TicketID.String(), Reason: t.Reason}
+		out[i] = &paymentv1.ExcludedTicket{TicketId: t.TicketID.String(), Reason: t.Reason}
 	}
 	return out
 }

@@ -83,7 +83,7 @@ func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
 		out.Items = append(out.Items, &ticketv1.RefundClaimItem{TicketId: item.TicketID.String(), Amount: item.Amount})
 	}
 	for _, p := range c.Excluded {
-		out.Problems = append(out.Problems, &ticketv1.RefundClaimProblem{TicketId: p.TicketID.String(), Reason: p.Reason})
+		out.Problems = append(out.Problems, &ticketv1.ExcludedTicket{TicketId: p.TicketID.String(), Reason: p.Reason})
 	}
 	return out
 }

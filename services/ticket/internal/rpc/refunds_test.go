@@ -60,7 +60,7 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	begin = original
 	begin.RefundId, begin.UserId = uuid.NewString(), "v"
 	requireClaim(&ticketv1.RefundClaim{
-		Status: "REFUSED", Reason: "NOT_REFUNDABLE", Problems: []*ticketv1.RefundClaimProblem{{TicketId: first, Reason: "NOT_YOURS"}},
+		Status: "REFUSED", Reason: "NOT_REFUNDABLE", Problems: []*ticketv1.ExcludedTicket{{TicketId: first, Reason: "NOT_YOURS"}},
 	})
 	begin.RefundId, begin.Cause, begin.Fees, begin.TicketIds = uuid.NewString(), "OPERATOR", ptr(false), []string{second}
 	requireClaim(&ticketv1.RefundClaim{Status: "BEGUN", Items: []*ticketv1.RefundClaimItem{{TicketId: second, Amount: 55000}}})

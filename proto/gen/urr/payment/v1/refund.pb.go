@@ -363,7 +363,7 @@ type Refund struct {
 	// The tickets that it ends, or on account of which it gives back.
 	Items []*RefundItem `protobuf:"bytes,6,rep,name=items,proto3" json:"items,omitempty"`
 	// The tickets that it leaves, and why.
-	Left      []*RefundLeft          `protobuf:"bytes,7,rep,name=left,proto3" json:"left,omitempty"`
+	Left      []*ExcludedTicket      `protobuf:"bytes,7,rep,name=left,proto3" json:"left,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Why it is REFUSED, if there is something to tell the payer: "AMOUNT_CHANGED" (it would have given
 	// back less than was shown).
@@ -444,7 +444,7 @@ func (x *Refund) GetItems() []*RefundItem {
 	return nil
 }
 
-func (x *Refund) GetLeft() []*RefundLeft {
+func (x *Refund) GetLeft() []*ExcludedTicket {
 	if x != nil {
 		return x.Left
 	}
@@ -518,7 +518,7 @@ func (x *RefundItem) GetAmount() int64 {
 	return 0
 }
 
-type RefundLeft struct {
+type ExcludedTicket struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
 	// As ticketReasons.
@@ -527,20 +527,20 @@ type RefundLeft struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RefundLeft) Reset() {
-	*x = RefundLeft{}
+func (x *ExcludedTicket) Reset() {
+	*x = ExcludedTicket{}
 	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RefundLeft) String() string {
+func (x *ExcludedTicket) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RefundLeft) ProtoMessage() {}
+func (*ExcludedTicket) ProtoMessage() {}
 
-func (x *RefundLeft) ProtoReflect() protoreflect.Message {
+func (x *ExcludedTicket) ProtoReflect() protoreflect.Message {
 	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -552,19 +552,19 @@ func (x *RefundLeft) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RefundLeft.ProtoReflect.Descriptor instead.
-func (*RefundLeft) Descriptor() ([]byte, []int) {
+// Deprecated: Use ExcludedTicket.ProtoReflect.Descriptor instead.
+func (*ExcludedTicket) Descriptor() ([]byte, []int) {
 	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *RefundLeft) GetTicketId() string {
+func (x *ExcludedTicket) GetTicketId() string {
 	if x != nil {
 		return x.TicketId
 	}
 	return ""
 }
 
-func (x *RefundLeft) GetReason() string {
+func (x *ExcludedTicket) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
@@ -716,9 +716,9 @@ type RefundDetail struct {
 	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
 	Send   int64 `protobuf:"varint,11,opt,name=send,proto3" json:"send,omitempty"`
 	// ISO 4217.
-	Currency string        `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
-	Items    []*RefundItem `protobuf:"bytes,13,rep,name=items,proto3" json:"items,omitempty"`
-	Left     []*RefundLeft `protobuf:"bytes,14,rep,name=left,proto3" json:"left,omitempty"`
+	Currency string            `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
+	Items    []*RefundItem     `protobuf:"bytes,13,rep,name=items,proto3" json:"items,omitempty"`
+	Left     []*ExcludedTicket `protobuf:"bytes,14,rep,name=left,proto3" json:"left,omitempty"`
 	// The last failure of a call, and the attempts since the last progress.
 	LastError string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	Attempts  int32                  `protobuf:"varint,16,opt,name=attempts,proto3" json:"attempts,omitempty"`
@@ -851,7 +851,7 @@ func (x *RefundDetail) GetItems() []*RefundItem {
 	return nil
 }
 
-func (x *RefundDetail) GetLeft() []*RefundLeft {
+func (x *RefundDetail) GetLeft() []*ExcludedTicket {
 	if x != nil {
 		return x.Left
 	}
@@ -1113,7 +1113,7 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"unassigned\x88\x01\x01:\xad\x01\xbaH\xa9\x01\x1a\xa6\x01\n" +
 	"\x0eby_hand.either\x122must have either ticketIds, or goodwill and a note\x1a`has(this.goodwill) ? this.ticket_ids.size() == 0 && this.note != '' : this.ticket_ids.size() > 0B\v\n" +
 	"\t_goodwillB\r\n" +
-	"\v_unassigned\"\xcf\x02\n" +
+	"\v_unassigned\"\xd3\x02\n" +
 	"\x06Refund\x12\x1b\n" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1d\n" +
 	"\n" +
@@ -1121,8 +1121,8 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\tR\x06status\x12\x16\n" +
 	"\x06amount\x18\x05 \x01(\x03R\x06amount\x120\n" +
-	"\x05items\x18\x06 \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x12.\n" +
-	"\x04left\x18\a \x03(\v2\x1a.urr.payment.v1.RefundLeftR\x04left\x129\n" +
+	"\x05items\x18\x06 \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x122\n" +
+	"\x04left\x18\a \x03(\v2\x1e.urr.payment.v1.ExcludedTicketR\x04left\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1b\n" +
 	"\x06reason\x18\t \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
@@ -1130,9 +1130,8 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\n" +
 	"RefundItem\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount\"A\n" +
-	"\n" +
-	"RefundLeft\x12\x1b\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\"E\n" +
+	"\x0eExcludedTicket\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xf6\x01\n" +
 	"\x12ListRefundsRequest\x12-\n" +
@@ -1143,7 +1142,7 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\x13ListRefundsResponse\x122\n" +
 	"\x05items\x18\x01 \x03(\v2\x1c.urr.payment.v1.RefundDetailR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xd4\x04\n" +
+	"nextCursor\"\xd8\x04\n" +
 	"\fRefundDetail\x12\x1b\n" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1d\n" +
 	"\n" +
@@ -1159,8 +1158,8 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	" \x01(\x03R\x06amount\x12\x12\n" +
 	"\x04send\x18\v \x01(\x03R\x04send\x12\x1a\n" +
 	"\bcurrency\x18\f \x01(\tR\bcurrency\x120\n" +
-	"\x05items\x18\r \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x12.\n" +
-	"\x04left\x18\x0e \x03(\v2\x1a.urr.payment.v1.RefundLeftR\x04left\x12\x1d\n" +
+	"\x05items\x18\r \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x122\n" +
+	"\x04left\x18\x0e \x03(\v2\x1e.urr.payment.v1.ExcludedTicketR\x04left\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\x0f \x01(\tR\tlastError\x12\x1a\n" +
 	"\battempts\x18\x10 \x01(\x05R\battempts\x129\n" +
@@ -1235,7 +1234,7 @@ var file_urr_payment_v1_refund_proto_goTypes = []any{
 	(*AssignByHandRequest)(nil),     // 3: urr.payment.v1.AssignByHandRequest
 	(*Refund)(nil),                  // 4: urr.payment.v1.Refund
 	(*RefundItem)(nil),              // 5: urr.payment.v1.RefundItem
-	(*RefundLeft)(nil),              // 6: urr.payment.v1.RefundLeft
+	(*ExcludedTicket)(nil),          // 6: urr.payment.v1.ExcludedTicket
 	(*ListRefundsRequest)(nil),      // 7: urr.payment.v1.ListRefundsRequest
 	(*ListRefundsResponse)(nil),     // 8: urr.payment.v1.ListRefundsResponse
 	(*RefundDetail)(nil),            // 9: urr.payment.v1.RefundDetail
@@ -1251,12 +1250,12 @@ var file_urr_payment_v1_refund_proto_depIdxs = []int32{
 	13, // 2: urr.payment.v1.RefundMembershipRequest.caller:type_name -> urr.common.v1.Caller
 	13, // 3: urr.payment.v1.AssignByHandRequest.caller:type_name -> urr.common.v1.Caller
 	5,  // 4: urr.payment.v1.Refund.items:type_name -> urr.payment.v1.RefundItem
-	6,  // 5: urr.payment.v1.Refund.left:type_name -> urr.payment.v1.RefundLeft
+	6,  // 5: urr.payment.v1.Refund.left:type_name -> urr.payment.v1.ExcludedTicket
 	14, // 6: urr.payment.v1.Refund.created_at:type_name -> google.protobuf.Timestamp
 	13, // 7: urr.payment.v1.ListRefundsRequest.caller:type_name -> urr.common.v1.Caller
 	9,  // 8: urr.payment.v1.ListRefundsResponse.items:type_name -> urr.payment.v1.RefundDetail
 	5,  // 9: urr.payment.v1.RefundDetail.items:type_name -> urr.payment.v1.RefundItem
-	6,  // 10: urr.payment.v1.RefundDetail.left:type_name -> urr.payment.v1.RefundLeft
+	6,  // 10: urr.payment.v1.RefundDetail.left:type_name -> urr.payment.v1.ExcludedTicket
 	14, // 11: urr.payment.v1.RefundDetail.created_at:type_name -> google.protobuf.Timestamp
 	13, // 12: urr.payment.v1.HoldRefundRequest.caller:type_name -> urr.common.v1.Caller
 	13, // 13: urr.payment.v1.RetryRefundRequest.caller:type_name -> urr.common.v1.Caller

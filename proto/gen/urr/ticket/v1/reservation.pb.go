@@ -1579,7 +1579,7 @@ type RefundClaim struct {
 	// BEGUN and DONE: the claimed tickets and what each gets back.
 	Items []*RefundClaimItem `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
 	// The tickets that were not claimed, and why. REFUSED: each one that stands in the way.
-	Problems []*RefundClaimProblem `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []*ExcludedTicket `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	// BEGUN and DONE: what a claimed membership gets back, in minor units.
 	MembershipAmount int64 `protobuf:"varint,5,opt,name=membership_amount,json=membershipAmount,proto3" json:"membership_amount,omitempty"`
 	// AMOUNT_CHANGED: what the claim would have given back, in minor units.
@@ -1639,7 +1639,7 @@ func (x *RefundClaim) GetItems() []*RefundClaimItem {
 	return nil
 }
 
-func (x *RefundClaim) GetProblems() []*RefundClaimProblem {
+func (x *RefundClaim) GetProblems() []*ExcludedTicket {
 	if x != nil {
 		return x.Problems
 	}
@@ -1713,7 +1713,7 @@ func (x *RefundClaimItem) GetAmount() int64 {
 	return 0
 }
 
-type RefundClaimProblem struct {
+type ExcludedTicket struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
 	// "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING", "REFUNDED", "VOIDED", "TOO_LATE" or
@@ -1723,20 +1723,20 @@ type RefundClaimProblem struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RefundClaimProblem) Reset() {
-	*x = RefundClaimProblem{}
+func (x *ExcludedTicket) Reset() {
+	*x = ExcludedTicket{}
 	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RefundClaimProblem) String() string {
+func (x *ExcludedTicket) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RefundClaimProblem) ProtoMessage() {}
+func (*ExcludedTicket) ProtoMessage() {}
 
-func (x *RefundClaimProblem) ProtoReflect() protoreflect.Message {
+func (x *ExcludedTicket) ProtoReflect() protoreflect.Message {
 	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1748,19 +1748,19 @@ func (x *RefundClaimProblem) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RefundClaimProblem.ProtoReflect.Descriptor instead.
-func (*RefundClaimProblem) Descriptor() ([]byte, []int) {
+// Deprecated: Use ExcludedTicket.ProtoReflect.Descriptor instead.
+func (*ExcludedTicket) Descriptor() ([]byte, []int) {
 	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *RefundClaimProblem) GetTicketId() string {
+func (x *ExcludedTicket) GetTicketId() string {
 	if x != nil {
 		return x.TicketId
 	}
 	return ""
 }
 
-func (x *RefundClaimProblem) GetReason() string {
+func (x *ExcludedTicket) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
@@ -2329,18 +2329,18 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"hand_limit\x18\v \x01(\x03B\a\xbaH\x04\"\x02(\x00R\thandLimit\x12/\n" +
 	"\fshown_amount\x18\f \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\vshownAmount\x88\x01\x01B\a\n" +
 	"\x05_feesB\x0f\n" +
-	"\r_shown_amount\"\x86\x02\n" +
+	"\r_shown_amount\"\x82\x02\n" +
 	"\vRefundClaim\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x124\n" +
-	"\x05items\x18\x03 \x03(\v2\x1e.urr.ticket.v1.RefundClaimItemR\x05items\x12=\n" +
-	"\bproblems\x18\x04 \x03(\v2!.urr.ticket.v1.RefundClaimProblemR\bproblems\x12+\n" +
+	"\x05items\x18\x03 \x03(\v2\x1e.urr.ticket.v1.RefundClaimItemR\x05items\x129\n" +
+	"\bproblems\x18\x04 \x03(\v2\x1d.urr.ticket.v1.ExcludedTicketR\bproblems\x12+\n" +
 	"\x11membership_amount\x18\x05 \x01(\x03R\x10membershipAmount\x12%\n" +
 	"\x0epresent_amount\x18\x06 \x01(\x03R\rpresentAmount\"F\n" +
 	"\x0fRefundClaimItem\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount\"I\n" +
-	"\x12RefundClaimProblem\x12\x1b\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\"E\n" +
+	"\x0eExcludedTicket\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\";\n" +
 	"\x12AbortRefundRequest\x12%\n" +
@@ -2454,7 +2454,7 @@ var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*BeginRefundRequest)(nil),          // 21: urr.ticket.v1.BeginRefundRequest
 	(*RefundClaim)(nil),                 // 22: urr.ticket.v1.RefundClaim
 	(*RefundClaimItem)(nil),             // 23: urr.ticket.v1.RefundClaimItem
-	(*RefundClaimProblem)(nil),          // 24: urr.ticket.v1.RefundClaimProblem
+	(*ExcludedTicket)(nil),              // 24: urr.ticket.v1.ExcludedTicket
 	(*AbortRefundRequest)(nil),          // 25: urr.ticket.v1.AbortRefundRequest
 	(*FindSettledRequest)(nil),          // 26: urr.ticket.v1.FindSettledRequest
 	(*FindSettledResponse)(nil),         // 27: urr.ticket.v1.FindSettledResponse
@@ -2492,7 +2492,7 @@ var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	37, // 18: urr.ticket.v1.GetSettlementRequest.providers:type_name -> urr.common.v1.ProviderLimits
 	35, // 19: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
 	23, // 20: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
-	24, // 21: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
+	24, // 21: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.ExcludedTicket
 	28, // 22: urr.ticket.v1.FindSettledResponse.payments:type_name -> urr.ticket.v1.SettledPayment
 	35, // 23: urr.ticket.v1.ListSettledRequest.from:type_name -> google.protobuf.Timestamp
 	35, // 24: urr.ticket.v1.ListSettledRequest.until:type_name -> google.protobuf.Timestamp

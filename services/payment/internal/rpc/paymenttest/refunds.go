@@ -108,9 +108,9 @@ func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim 
 	for _, id := range wanted {
 		i := slices.IndexFunc(t.tickets[in.GetPaymentId()], func(x Ticket) bool { return x.ID == id })
 		if i < 0 {
-			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: "NOT_YOURS"})
+			refused.Problems = append(refused.Problems, &ticketv1.ExcludedTicket{TicketId: id, Reason: "NOT_YOURS"})
 		} else if x := t.tickets[in.GetPaymentId()][i]; x.Status != "VALID" && !(x.voided() && in.GetCause() == "OPERATOR" && x.Given < x.Paid) {
-			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: x.Status})
+			refused.Problems = append(refused.Problems, &ticketv1.ExcludedTicket{TicketId: id, Reason: x.Status})
 		}
 	}
 	if len(wanted) == 0 && len(t.tickets[in.GetPaymentId()]) == 0 {
@@ -182,7 +182,7 @@ func (t *Tickets) assignByHand(in *ticketv1.BeginRefundRequest) *ticketv1.Refund
 				reason = x.Status
 			}
 		}
-		refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: reason})
+		refused.Problems = append(refused.Problems, &ticketv1.ExcludedTicket{TicketId: id, Reason: reason})
 	}
 	if len(refused.GetProblems()) > 0 {
 		return refused
