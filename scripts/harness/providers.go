@@ -49,7 +49,7 @@ func (f *Fake) Control(method, endpoint string, body any) {
 	f.p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.p.tb.Context()), faultsLimit)
 	defer cancel()
-	a, err := fetch.Call(ctx, http.DefaultClient, method, f.url+"/control/"+endpoint, body)
+	a, err := fetch.Call(ctx, nil, method, f.url+"/control/"+endpoint, body)
 	if err == nil && !a.OK() {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
 	}

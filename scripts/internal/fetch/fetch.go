@@ -1,5 +1,5 @@
-// Package fetch sends HTTP requests to the platform's processes and to fakes of others. It follows no
-// redirect, and reads every response to its end.
+// Package fetch sends HTTP requests to the platform's processes and to fakes of others, and reads
+// each response whole. Its clients follow no redirect.
 package fetch
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// maxAnswer is the most bytes of a body that are read; a map of 50,000 seats is far smaller.
+// maxAnswer is the most bytes that a body may have; a map of 50,000 seats is far smaller.
 const maxAnswer = 8 << 20
 
 // Answer is a response.
@@ -115,25 +115,31 @@ func Send(client *http.Client, req *http.Request) (*Answer, error) {
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)
 	}
 	return &Answer{Status: res.StatusCode, Header: res.Header, Body: body}, nil
 }
 
-// Call makes and sends a request.
+// Call makes and sends a request. client may be nil.
 func Call(ctx context.Context, client *http.Client, method, address string, body any) (*Answer, error) {
 	req, err := NewRequest(ctx, method, address, body)
 	if err != nil {
 		return nil, err
+	}
+	if client == nil {
+		client = NewClient(nil, nil, 0)
 	}
 	return Send(client, req)
 }
 
 // Get returns the body at a URL. A status other than 2xx is an error.
 func Get(ctx context.Context, address string) ([]byte, error) {
-	a, err := Call(ctx, http.DefaultClient, http.MethodGet, address, nil)
+	a, err := Call(ctx, nil, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
