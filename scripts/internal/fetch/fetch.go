@@ -97,7 +97,11 @@ func NewRequest(ctx context.Context, method, address string, body any) (*http.Re
 			return nil, fmt.Errorf("%s %s: %w", method, address, err)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(content))
+	var reader io.Reader
+	if contentType != "" {
+		reader = bytes.NewReader(content)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, reader)
 	if err != nil {
 		return nil, err
 	}
